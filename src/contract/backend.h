@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The backend table: what an accelerator must be able to do for a forward pass. Floor 1.
+ *
+ * Callers go through tensor/ops.h, which checks shapes once for every backend; the functions here
+ * trust their arguments and cannot fail. All activations are f32 and row-major; "ld" is the
+ * distance between rows in elements.
+ *
+ * Laws, for every entry of every backend in one tier:
+ *  L1 Row independence: the bits written for one row (token) depend on that row's inputs alone,
+ * never on how many rows share the call, on their order, or on the number of threads. Reductions
+ * run in one fixed order per output. L2 The scalar implementation is the law: a faster one agrees
+ * with it within the tolerance of tests/tolerance.h, and bit for bit where the result is integer or
+ * a pure copy. L3 Nothing is allocated: scratch was sized by reserve. L4 Inputs are not written;
+ * outputs may not overlap inputs unless the entry says "in place". L5 A non-finite input gives a
+ * non-finite or defined output, never a trap. */
+#ifndef TDM_CONTRACT_BACKEND_H
+#define TDM_CONTRACT_BACKEND_H
+
+#include "base/status.h"
+#include "contract/tensor.h"
+
+typedef enum tdm_tier { TDM_TIER_REFERENCE, TDM_TIER_EXACT, TDM_TIER_FAST } tdm_tier;
+
+typedef struct tdm_backend tdm_backend;
+typedef struct tdm_team tdm_team;
+
+/* A linear's weight or an embedding table: n_out rows of n_in. Made by weight_init of a backend;
+ * data may be borrowed from the checkpoint (mapped) or owned (packed). */
+typedef struct tdm_weight {
+    tdm_dtype dtype; /* of data as the file has it */
+    int64_t n_out;
+    int64_t n_in;
+    const uint8_t *data; /* n_out rows of row_bytes, the file's own layout */
+    size_t row_bytes;
+    void *packed; /* backend's own layout, or NULL when it reads data */
+    size_t packed_bytes;
+} tdm_weight;
+
+/* One product out = x * w^T + bias that shares its x with others of the same call. */
+typedef struct tdm_linear_part {
+    const tdm_weight *weight;
+    const float *bias; /* [n_out] or NULL */
+    float *out;        /* [n, n_out], row distance ld_out */
+    int64_t ld_out;
+    bool is_added; /* out += instead of out = (the residual); one rounding after the full sum */
+} tdm_linear_part;
+
+#define TDM_LINEAR_PARTS_MAX 4
+
+typedef enum tdm_rope_pairing { TDM_ROPE_HALVES, TDM_ROPE_NEIGHBOURS } tdm_rope_pairing;
+
+/* Where the keys and values of one sequence and one layer lie. Positions are absolute; position p
+ * lies in page (p >> page_shift) % n_pages, at slot p & ((1 << page_shift) - 1) of it. A page holds
+ * [n_kv_heads][1 << page_shift][head_dim] values of dtype (F32 or BF16), keys and values apart.
+ * page_shift >= 6, so that no block of 64 absolute positions crosses a page: attention reduces
+ * block by block in the order of absolute positions and so does not depend on the pages' size, on
+ * chunking or on threads. */
+typedef struct tdm_kv_pages {
+    uint8_t *const *k; /* [n_pages] */
+    uint8_t *const *v; /* [n_pages] */
+    uint32_t page_shift;
+    uint32_t n_pages;
+    tdm_dtype dtype;
+    int32_t n_kv_heads;
+    int32_t head_dim;  /* of keys */
+    int32_t value_dim; /* of values */
+} tdm_kv_pages;
+
+/* Attention of n consecutive tokens of one sequence over that sequence's own pages. Query i stands
+ * at position pos0 + i and sees key positions max(0, pos0 + i - window + 1) .. pos0 + i (window 0:
+ * all from 0). */
+typedef struct tdm_attention_span {
+    const tdm_kv_pages *pages;
+    const float *q; /* [n, n_heads, head_dim], row distance ld_q */
+    float *out;     /* [n, n_heads, value_dim], row distance ld_out */
+    int64_t ld_q;
+    int64_t ld_out;
+    int64_t pos0;
+    int32_t n;
+    int32_t n_heads;
+    int32_t window;
+    float scale;   /* multiplies q.k */
+    float softcap; /* 0: none; else scores become c * tanh(s / c) before the mask */
+} tdm_attention_span;
+
+/* Stores keys and values of n consecutive tokens at pos0 into pages; rounding to BF16 is to nearest
+ * even. */
+typedef struct tdm_kv_write_span {
+    const tdm_kv_pages *pages;
+    const float *k; /* [n, n_kv_heads, head_dim], row distance ld_k */
+    const float *v; /* [n, n_kv_heads, value_dim], row distance ld_v */
+    int64_t ld_k;
+    int64_t ld_v;
+    int64_t pos0;
+    int32_t n;
+} tdm_kv_write_span;
+
+typedef struct tdm_backend_ops {
+    /* "cpu-scalar", "cpu-avx2", ...: chosen at create, constant afterwards. */
+    const char *(*name)(const tdm_backend *be);
+    /* Largest work of one call from now on: n rows of at most width_max values each. Grows scratch;
+     * the only entry that allocates besides weight_init. */
+    tdm_status (*reserve)(tdm_backend *be, int64_t n_max, int64_t width_max, tdm_error *err);
+
+    /* Whether linear and embed can read this storage type. */
+    bool (*can_read)(const tdm_backend *be, tdm_dtype dtype);
+    /* Bytes that weight_init would allocate for a weight of this type and shape (0: reads the
+     * file's layout). */
+    size_t (*weight_plan)(const tdm_backend *be, tdm_dtype dtype, int64_t n_out, int64_t n_in);
+    /* view: rank 2, [n_out, n_in]. Borrows view->data for the life of the weight. */
+    tdm_status (*weight_init)(tdm_backend *be, const tdm_tensor_view *view, tdm_weight *out_weight,
+                              tdm_error *err);
+    void (*weight_deinit)(tdm_backend *be, tdm_weight *weight);
+
+    /* Up to TDM_LINEAR_PARTS_MAX products with one x [n, n_in]. */
+    void (*linear)(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
+                   const tdm_linear_part *parts, int32_t n_parts);
+    /* out [n, n_in]: dequantized rows ids[i] times scale. ids are inside the table. */
+    void (*embed)(tdm_backend *be, float *out, int64_t ld_out, const tdm_weight *table,
+                  const int32_t *ids, int64_t n, float scale);
+    /* out[r] = x[r] * rsqrt(mean(x[r]^2) + eps) * w for n rows of dim; w NULL: no weight. In place
+     * allowed. */
+    void (*rms_norm)(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                     const float *w, int64_t n, int64_t dim, float eps);
+    /* table [n, n_freq, 2] = (cos, sin) of positions[i] * inv_freq[j], times magnitude. The product
+     * is rounded to f32 first, as the reference framework does. */
+    void (*rope_table)(tdm_backend *be, float *table, const int64_t *positions, int64_t n,
+                       const float *inv_freq, int32_t n_freq, float magnitude);
+    /* Rotates, in place, the first 2 * n_freq values of each head of x [n, n_heads, head_dim]. */
+    void (*rope)(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
+                 int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
+    void (*kv_write)(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
+    void (*attention)(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
+    /* out[i] = silu(gate[i]) * up[i] for n rows of dim. out may be gate. */
+    void (*silu_mul)(tdm_backend *be, float *out, int64_t ld_out, const float *gate,
+                     int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
+    /* x += y for n rows of dim, in place. */
+    void (*add)(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
+                int64_t dim);
+    /* ids[r] = index of the largest of x[r][0..dim); the lowest index wins a tie; NaN never wins;
+     * all NaN gives 0. */
+    void (*argmax)(tdm_backend *be, int32_t *ids, const float *x, int64_t ld_x, int64_t n,
+                   int64_t dim);
+
+    void (*destroy)(tdm_backend *be);
+} tdm_backend_ops;
+
+/* Every backend begins with this. */
+struct tdm_backend {
+    const tdm_backend_ops *ops;
+    tdm_tier tier;
+    tdm_team *team;
+};
+
+#endif

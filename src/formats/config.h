@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a model's configuration says, read from config.json or from GGUF metadata into one record,
+ * every field checked against a range table. Floor 3. No family knowledge lives here beyond key
+ * names: a family file in src/model asks for the fields that it needs and refuses what it cannot
+ * honour. */
+#ifndef TDM_FORMATS_CONFIG_H
+#define TDM_FORMATS_CONFIG_H
+
+#include "formats/checkpoint.h"
+
+#define TDM_CONFIG_LAYERS_MAX 1024
+#define TDM_CONFIG_EOS_MAX 16
+
+typedef enum tdm_rope_kind {
+    TDM_ROPE_DEFAULT,
+    TDM_ROPE_LINEAR,
+    TDM_ROPE_LLAMA3,
+    TDM_ROPE_YARN,
+    TDM_ROPE_FREQ_FACTORS /* GGUF: divide each frequency by rope_freqs.weight */
+} tdm_rope_kind;
+
+typedef struct tdm_rope_config {
+    tdm_rope_kind kind;
+    double theta;
+    double factor;               /* 1 for default */
+    double low_freq_factor;      /* llama3 */
+    double high_freq_factor;     /* llama3 */
+    int64_t original_context;    /* llama3, yarn */
+    double beta_fast, beta_slow; /* yarn: 32, 1 */
+    double attention_factor; /* yarn: magnitude on cos and sin; 0: to be computed from mscale and
+                                mscale_all_dim */
+    double mscale, mscale_all_dim; /* yarn; 0: absent */
+    bool is_truncated;             /* yarn: correction range rounded outward (default true) */
+} tdm_rope_config;
+
+typedef struct tdm_model_config {
+    const char *family; /* "llama", ...: config.json's model_type or GGUF's general.architecture;
+                           borrowed */
+    tdm_container container;
+    int32_t hidden, n_layers, n_heads, n_kv_heads, head_dim, intermediate, n_vocab;
+    int64_t context_max;
+    double norm_eps;
+    bool has_attention_bias; /* attention_bias */
+    bool has_mlp_bias;       /* mlp_bias */
+    bool is_tied;            /* tie_word_embeddings; for GGUF: no output.weight */
+    const char *hidden_act;  /* "silu"; borrowed; NULL in GGUF */
+    tdm_rope_config rope;
+    int32_t sliding_window; /* 0: none (null, absent, or use_sliding_window false) */
+    int32_t n_layer_types;  /* 0: absent; else n_layers */
+    uint8_t is_sliding[TDM_CONFIG_LAYERS_MAX]; /* from layer_types */
+    int32_t n_no_rope;                         /* 0: absent; else n_layers */
+    uint8_t has_rope[TDM_CONFIG_LAYERS_MAX];   /* smollm3 no_rope_layers: 1 = rope */
+    int32_t n_eos;
+    int32_t eos_ids[TDM_CONFIG_EOS_MAX]; /* config.json's, then generation_config.json's wins where
+                                            present */
+    int32_t bos_id;                      /* -1: none */
+} tdm_model_config;
+
+/* Sampling defaults of generation_config.json; NaN / -1 mean "not said". */
+typedef struct tdm_generation_config {
+    double temperature, top_p, min_p, repetition_penalty;
+    int32_t top_k;
+    bool has_do_sample, is_sampled;
+} tdm_generation_config;
+
+/* Errors: TDM_E_FORMAT (missing or out-of-range field, JSON path or GGUF key in where, the range in
+ * limit), TDM_E_UNSUPPORTED (a rope kind we do not know). */
+TDM_NODISCARD tdm_status tdm_model_config_read(tdm_model_config *out,
+                                               const tdm_checkpoint *checkpoint, tdm_error *err);
+TDM_NODISCARD tdm_status tdm_generation_config_read(tdm_generation_config *out,
+                                                    const tdm_checkpoint *checkpoint,
+                                                    tdm_error *err);
+
+#endif
