@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The thread team. A run publishes a job by raising `epoch`; workers that see it take part and
+ * count down `n_left`.
+ *
+ *   owner:   job = fn, arg; epoch++ ............ fn(0) ... wait until n_left == 0
+ *   worker:  wait until epoch moved ..... fn(i) ... n_left--
+ *
+ * Waiting spins SPINS times (a token has some 80 phases; a sleeping wake costs tens of
+ * microseconds, a spin tens of nanoseconds), then yields YIELDS times, and only then sleeps on a
+ * condition variable. Measured here: see docs/performance.md. _GNU_SOURCE is for sched_getaffinity.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEAM_THREADS_MAX 256
+#define SPINS 20000
+#define YIELDS 200
+
+typedef struct team_member {
+    tdm_team *team;
+    pthread_t thread;
+    int32_t idx;
+} team_member;
+
+struct tdm_team {
+    const tdm_alloc *alloc;
+    int32_t n;
+    int32_t n_started;
+    team_member *members; /* [n]; member 0 is the owner and has no thread */
+    tdm_team_fn fn;
+    void *arg;
+    _Alignas(64) atomic_uint epoch;
+    _Alignas(64) atomic_int n_left;
+    _Alignas(64) atomic_int n_sleeping;
+    atomic_bool is_closing;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+};
+
+static void cpu_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void sleep_until_epoch_moves(tdm_team *team, unsigned seen) {
+    (void)pthread_mutex_lock(&team->mutex);
+    atomic_fetch_add(&team->n_sleeping, 1);
+    while (atomic_load(&team->epoch) == seen) {
+        (void)pthread_cond_wait(&team->wake, &team->mutex);
+    }
+    atomic_fetch_sub(&team->n_sleeping, 1);
+    (void)pthread_mutex_unlock(&team->mutex);
+}
+
+static void wait_for_epoch(tdm_team *team, unsigned seen) {
+    for (int i = 0; i < SPINS; i++) {
+        if (atomic_load_explicit(&team->epoch, memory_order_acquire) != seen) {
+            return;
+        }
+        cpu_relax();
+    }
+    for (int i = 0; i < YIELDS; i++) {
+        if (atomic_load_explicit(&team->epoch, memory_order_acquire) != seen) {
+            return;
+        }
+        (void)sched_yield();
+    }
+    sleep_until_epoch_moves(team, seen);
+}
+
+static void *worker_main(void *arg) {
+    team_member *self = arg;
+    tdm_team *team = self->team;
+    unsigned seen = 0;
+    for (;;) {
+        wait_for_epoch(team, seen);
+        seen++;
+        if (atomic_load(&team->is_closing)) {
+            return NULL;
+        }
+        team->fn(team->arg, self->idx, team->n);
+        atomic_fetch_sub_explicit(&team->n_left, 1, memory_order_release);
+    }
+}
+
+static void raise_epoch(tdm_team *team) {
+    atomic_fetch_add(&team->epoch,
+                     1); /* sequentially consistent: ordered before the look at n_sleeping */
+    if (atomic_load(&team->n_sleeping) > 0) {
+        (void)pthread_mutex_lock(&team->mutex);
+        (void)pthread_cond_broadcast(&team->wake);
+        (void)pthread_mutex_unlock(&team->mutex);
+    }
+}
+
+tdm_status tdm_team_create(tdm_team **out_team, const tdm_alloc *alloc, int32_t n_threads,
+                           tdm_error *err) {
+    tdm_team *team = NULL;
+    *out_team = NULL;
+    if (n_threads < 1 || n_threads > TEAM_THREADS_MAX) {
+        (void)tdm_fail(err, TDM_E_ARG, "%d threads asked for", (int)n_threads);
+        tdm_err_limit(err, "1 to %d", TEAM_THREADS_MAX);
+        return TDM_E_ARG;
+    }
+    team = tdm_mem_alloc_aligned(alloc, sizeof *team, TDM_ALIGN_CACHE_LINE);
+    if (team == NULL) {
+        return tdm_fail_nomem(err, "the thread team");
+    }
+    memset(team, 0, sizeof *team);
+    team->alloc = alloc;
+    team->n = n_threads;
+    (void)pthread_mutex_init(&team->mutex, NULL);
+    (void)pthread_cond_init(&team->wake, NULL);
+    team->members = tdm_mem_calloc(alloc, (size_t)n_threads, sizeof *team->members);
+    if (team->members == NULL) {
+        tdm_team_destroy(team);
+        return tdm_fail_nomem(err, "the thread team");
+    }
+    for (int32_t i = 1; i < n_threads; i++) {
+        team->members[i] = (team_member){.team = team, .idx = i};
+        if (pthread_create(&team->members[i].thread, NULL, worker_main, &team->members[i]) != 0) {
+            tdm_team_destroy(team);
+            return tdm_fail(err, TDM_E_IO, "cannot start thread %d of %d", (int)i + 1,
+                            (int)n_threads);
+        }
+        team->n_started++;
+    }
+    *out_team = team;
+    return TDM_OK;
+}
+
+void tdm_team_destroy(tdm_team *team) {
+    if (team == NULL) {
+        return;
+    }
+    atomic_store(&team->is_closing, true);
+    raise_epoch(team);
+    for (int32_t i = 1; i <= team->n_started; i++) {
+        (void)pthread_join(team->members[i].thread, NULL);
+    }
+    (void)pthread_mutex_destroy(&team->mutex);
+    (void)pthread_cond_destroy(&team->wake);
+    tdm_mem_free(team->alloc, team->members, (size_t)team->n * sizeof *team->members);
+    tdm_mem_free_aligned(team->alloc, team, sizeof *team, TDM_ALIGN_CACHE_LINE);
+}
+
+int32_t tdm_team_size(const tdm_team *team) {
+    return team->n;
+}
+
+void tdm_team_run(tdm_team *team, tdm_team_fn fn, void *arg) {
+    int spins = 0;
+    if (team->n == 1) {
+        fn(arg, 0, 1);
+        return;
+    }
+    team->fn = fn;
+    team->arg = arg;
+    atomic_store_explicit(&team->n_left, team->n - 1, memory_order_relaxed);
+    raise_epoch(team);
+    fn(arg, 0, team->n);
+    while (atomic_load_explicit(&team->n_left, memory_order_acquire) != 0) {
+        if (++spins < SPINS) {
+            cpu_relax();
+        } else {
+            (void)sched_yield(); /* a worker lost its core: give it ours */
+        }
+    }
+}
+
+/* Hyper-threads that share a core count once: a core whose lowest sibling is usable counts, others
+ * do not. */
+static bool is_first_sibling(int cpu, const cpu_set_t *set) {
+    char path[96];
+    FILE *file = NULL;
+    int first = cpu;
+    (void)snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                   cpu);
+    file = fopen(path, "re");
+    if (file == NULL) {
+        return true;
+    }
+    if (fscanf(file, "%d", &first) != 1 || first < 0 || first >= CPU_SETSIZE ||
+        !CPU_ISSET(first, set)) {
+        first = cpu;
+    }
+    (void)fclose(file);
+    return first == cpu;
+}
+
+int32_t tdm_cpu_count(void) {
+    cpu_set_t set;
+    int32_t n = 0;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) {
+        return 1;
+    }
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &set) && is_first_sibling(cpu, &set)) {
+            n++;
+        }
+    }
+    return n < 1 ? 1 : (n > TEAM_THREADS_MAX ? TEAM_THREADS_MAX : n);
+}
