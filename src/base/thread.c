@@ -181,18 +181,17 @@ void tdm_team_run(tdm_team *team, tdm_team_fn fn, void *arg) {
 
 /* Hyper-threads that share a core count once: a core whose lowest sibling is usable counts, others
  * do not. */
-static bool is_first_sibling(int cpu, const cpu_set_t *set) {
+static bool is_first_sibling(size_t cpu, const cpu_set_t *set) {
     char path[96];
     FILE *file = NULL;
-    int first = cpu;
-    (void)snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
-                   cpu);
+    size_t first = cpu;
+    (void)snprintf(path, sizeof path,
+                   "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", cpu);
     file = fopen(path, "re");
     if (file == NULL) {
         return true;
     }
-    if (fscanf(file, "%d", &first) != 1 || first < 0 || first >= CPU_SETSIZE ||
-        !CPU_ISSET(first, set)) {
+    if (fscanf(file, "%zu", &first) != 1 || first >= CPU_SETSIZE || !CPU_ISSET(first, set)) {
         first = cpu;
     }
     (void)fclose(file);
@@ -206,7 +205,7 @@ int32_t tdm_cpu_count(void) {
     if (sched_getaffinity(0, sizeof set, &set) != 0) {
         return 1;
     }
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (CPU_ISSET(cpu, &set) && is_first_sibling(cpu, &set)) {
             n++;
         }
