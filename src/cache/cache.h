@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kinds of cache that this build has. Floor 4. All of them obey contract/cache.h;
+ * tests/contract/cache_kit.h proves it. Owner thread only (the device thread). */
+#ifndef TDM_CACHE_CACHE_H
+#define TDM_CACHE_CACHE_H
+
+#include "base/alloc.h"
+#include "contract/cache.h"
+
+/* Positions that a sliding cache keeps beyond its window and one append, so that a verify round can
+ * be undone. */
+#define TDM_CACHE_SLIDING_SLACK 64
+
+/* Grows by pages of 256 positions; never forgets; any trim is legal. geometry->window must be 0.
+ * Errors: TDM_E_NOMEM. Owns: caller destroys through ops->destroy. */
+TDM_NODISCARD tdm_status tdm_cache_full_create(const tdm_alloc *alloc,
+                                               const tdm_kv_geometry *geometry,
+                                               tdm_cache **out_cache, tdm_error *err);
+/* A ring of at least window - 1 + append_max + TDM_CACHE_SLIDING_SLACK positions, in pages of 64.
+ */
+TDM_NODISCARD tdm_status tdm_cache_sliding_create(const tdm_alloc *alloc,
+                                                  const tdm_kv_geometry *geometry,
+                                                  tdm_cache **out_cache, tdm_error *err);
+/* Whichever of the two the geometry asks for. */
+TDM_NODISCARD tdm_status tdm_cache_create(const tdm_alloc *alloc, const tdm_kv_geometry *geometry,
+                                          tdm_cache **out_cache, tdm_error *err);
+/* Bytes of a sliding cache; grows with n until the ring is whole. */
+size_t tdm_cache_sliding_plan(const tdm_kv_geometry *geometry, int64_t n_positions);
+/* Bytes that such a cache will hold for n positions. */
+size_t tdm_cache_plan(const tdm_kv_geometry *geometry, int64_t n_positions);
+
+#endif
