@@ -172,14 +172,18 @@ static inline void support_write_file(const char *path, const void *data, size_t
     assert_int_equal(fclose(file), 0);
 }
 
-/* A fresh folder under $TMPDIR (else /tmp) into out. */
+/* A fresh folder under $TMPDIR into out; where that is not set, under the build or the current
+ * folder. */
 static inline const char *support_temp_folder(char out[SUPPORT_PATH_MAX]) {
     const char *base = getenv("TMPDIR");
-    (void)support_join(out,
-                       base != NULL && base[0] != '\0' ? base
-                                                       : "/"
-                                                         "tmp",
-                       "tandem-XXXXXX");
+    if (base == NULL || base[0] == '\0') {
+#ifdef TDM_BINARY_DIR
+        base = TDM_BINARY_DIR;
+#else
+        base = ".";
+#endif
+    }
+    (void)support_join(out, base, "tandem-XXXXXX");
     assert_non_null(mkdtemp(out));
     return out;
 }
