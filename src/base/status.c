@@ -50,6 +50,7 @@ static void mark_cut(char *field, size_t cap) {
     memcpy(field + end, "...", 4);
 }
 
+TDM_PRINTF(3, 0)
 static void set_field(char *field, size_t cap, const char *fmt, va_list args) {
     int written = vsnprintf(field, cap, fmt, args);
     if (written < 0) {
