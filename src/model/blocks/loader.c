@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tensors by role. One table says how each role is spelled in Hugging Face checkpoints and in GGUF
+ * files; everything else is the same for both. Source of the names: spec/models.md sections 3.1
+ * and 8. */
+#include "model/blocks/loader.h"
+
+#include "base/arith.h"
+#include "tensor/dequant.h"
+#include "tensor/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 160
+
+typedef struct role_names {
+    const char *hf; /* after the prefix; %d is the layer */
+    const char *gguf;
+    bool is_in_layer;
+    bool is_prefixed; /* "model." stands before hf */
+} role_names;
+
+static const role_names ROLES[TDM_ROLE_COUNT] = {
+    [TDM_ROLE_EMBED] = {"embed_tokens", "token_embd", false, true},
+    [TDM_ROLE_FINAL_NORM] = {"norm", "output_norm", false, true},
+    [TDM_ROLE_HEAD] = {"lm_head", "output", false, false},
+    [TDM_ROLE_ATTENTION_NORM] = {"layers.%d.input_layernorm", "blk.%d.attn_norm", true, true},
+    [TDM_ROLE_Q] = {"layers.%d.self_attn.q_proj", "blk.%d.attn_q", true, true},
+    [TDM_ROLE_K] = {"layers.%d.self_attn.k_proj", "blk.%d.attn_k", true, true},
+    [TDM_ROLE_V] = {"layers.%d.self_attn.v_proj", "blk.%d.attn_v", true, true},
+    [TDM_ROLE_O] = {"layers.%d.self_attn.o_proj", "blk.%d.attn_output", true, true},
+    [TDM_ROLE_Q_NORM] = {"layers.%d.self_attn.q_norm", "blk.%d.attn_q_norm", true, true},
+    [TDM_ROLE_K_NORM] = {"layers.%d.self_attn.k_norm", "blk.%d.attn_k_norm", true, true},
+    [TDM_ROLE_MLP_NORM] = {"layers.%d.post_attention_layernorm", "blk.%d.ffn_norm", true, true},
+    [TDM_ROLE_GATE] = {"layers.%d.mlp.gate_proj", "blk.%d.ffn_gate", true, true},
+    [TDM_ROLE_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up", true, true},
+    [TDM_ROLE_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down", true, true},
+    [TDM_ROLE_ROPE_FACTORS] = {NULL, "rope_freqs", false, false},
+};
+
+/* Writes the layer's number where the pattern has %d; patterns are our own constants, not formats
+ * from outside. */
+static void expand_layer(char *out, size_t cap, const char *pattern, int32_t layer) {
+    const char *mark = strstr(pattern, "%d");
+    if (mark == NULL) {
+        (void)snprintf(out, cap, "%s", pattern);
+    } else {
+        (void)snprintf(out, cap, "%.*s%d%s", (int)(mark - pattern), pattern, (int)layer, mark + 2);
+    }
+}
+
+/* Spells role; false when the container has no such tensor. */
+static bool spell(const tdm_loader *loader, tdm_role role, int32_t layer, const char *suffix,
+                  char out[NAME_MAX_BYTES]) {
+    const role_names *names = &ROLES[role];
+    bool is_gguf = tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF;
+    const char *pattern = is_gguf ? names->gguf : names->hf;
+    char middle[NAME_MAX_BYTES / 2];
+    if (pattern == NULL) {
+        return false;
+    }
+    expand_layer(middle, sizeof middle, pattern, layer);
+    (void)snprintf(out, NAME_MAX_BYTES, "%s%s.%s",
+                   is_gguf || !names->is_prefixed ? "" : loader->prefix, middle, suffix);
+    return true;
+}
+
+static const tdm_checkpoint_tensor *find(const tdm_loader *loader, tdm_role role, int32_t layer,
+                                         const char *suffix, char name[NAME_MAX_BYTES]) {
+    return spell(loader, role, layer, suffix, name) ? tdm_checkpoint_find(loader->checkpoint, name)
+                                                    : NULL;
+}
+
+static void consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor) {
+    /* The checkpoint keeps its tensors in one array. */
+    size_t idx = (size_t)(tensor - tdm_checkpoint_tensor_at(loader->checkpoint, 0));
+    TDM_CHECK(idx < loader->n_tensors);
+    if (loader->consumed[idx] == 0) {
+        int64_t n_values = 1;
+        for (int32_t i = 0; i < tensor->view.rank; i++) {
+            n_values *=
+                tensor->view.dims[i]; /* the reader has checked the product against the file */
+        }
+        loader->consumed[idx] = 1;
+        loader->weight_bytes += tensor->view.bytes;
+        loader->n_params += n_values;
+    }
+}
+
+tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoint *checkpoint,
+                           tdm_backend *backend, tdm_arena *arena, tdm_error *err) {
+    memset(loader, 0, sizeof *loader);
+    loader->checkpoint = checkpoint;
+    loader->backend = backend;
+    loader->arena = arena;
+    loader->n_tensors = tdm_checkpoint_n_tensors(checkpoint);
+    loader->consumed = tdm_arena_calloc(arena, loader->n_tensors, 1);
+    if (loader->consumed == NULL) {
+        return tdm_fail_nomem(err, "the weight audit");
+    }
+    /* A base model saved without its head class has names without the prefix. */
+    loader->prefix = tdm_checkpoint_find(checkpoint, "embed_tokens.weight") != NULL ? "" : "model.";
+    return TDM_OK;
+}
+
+bool tdm_loader_has(const tdm_loader *loader, tdm_role role, int32_t layer) {
+    char name[NAME_MAX_BYTES];
+    return find(loader, role, layer, "weight", name) != NULL;
+}
+
+void tdm_loader_drop(tdm_loader *loader, tdm_role role, int32_t layer) {
+    char name[NAME_MAX_BYTES];
+    const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
+    if (tensor != NULL) {
+        consume(loader, tensor);
+    }
+}
+
+static tdm_status fail_missing(const tdm_loader *loader, const char *name, tdm_error *err) {
+    (void)tdm_fail(err, TDM_E_FORMAT, "tensor \"%s\" is missing", name);
+    tdm_err_where(err, "%s", tdm_checkpoint_path(loader->checkpoint));
+    tdm_err_remedy(err,
+                   "the checkpoint is incomplete or its config is another model's; fetch it again");
+    return TDM_E_FORMAT;
+}
+
+static void format_dims(char *out, size_t cap, const int64_t *dims, int32_t rank) {
+    size_t used = 0;
+    for (int32_t i = 0; i < rank && used < cap; i++) {
+        int n = snprintf(out + used, cap - used, "%s%lld", i == 0 ? "[" : ", ", (long long)dims[i]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+    if (used < cap) {
+        (void)snprintf(out + used, cap - used, "%s", rank == 0 ? "[]" : "]");
+    }
+}
+
+static tdm_status check_shape(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                              int32_t rank, const int64_t *dims, tdm_error *err) {
+    char have[64];
+    char want[64];
+    if (tensor->view.rank == rank &&
+        memcmp(tensor->view.dims, dims, (size_t)rank * sizeof *dims) == 0) {
+        return TDM_OK;
+    }
+    format_dims(have, sizeof have, tensor->view.dims, tensor->view.rank);
+    format_dims(want, sizeof want, dims, rank);
+    (void)tdm_fail(err, TDM_E_SHAPE, "tensor \"%.100s\" has shape %s, the config needs %s",
+                   tensor->name, have, want);
+    tdm_err_where(err, "%s: offset %llu",
+                  tdm_checkpoint_file_name(loader->checkpoint, tensor->file_idx),
+                  (unsigned long long)tensor->offset);
+    tdm_err_remedy(err, "config and weights are of different models; fetch both again");
+    return TDM_E_SHAPE;
+}
+
+static tdm_status fail_dtype(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                             tdm_error *err) {
+    (void)tdm_fail(err, TDM_E_UNSUPPORTED,
+                   "tensor \"%.100s\" is stored as %s, which this build cannot compute with",
+                   tensor->name, TDM_DTYPES[tensor->view.dtype].name);
+    tdm_err_where(err, "%s: offset %llu",
+                  tdm_checkpoint_file_name(loader->checkpoint, tensor->file_idx),
+                  (unsigned long long)tensor->offset);
+    tdm_err_remedy(
+        err, "use a file in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K");
+    return TDM_E_UNSUPPORTED;
+}
+
+/* The values of a one-dimensional tensor as f32: borrowed when they are f32 already and aligned,
+ * else converted. */
+static tdm_status load_vector(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n,
+                              const float **out, tdm_error *err) {
+    float *values = NULL;
+    TDM_TRY(check_shape(loader, tensor, 1, &n, err));
+    if (tensor->view.dtype == TDM_DTYPE_F32 && (uintptr_t)tensor->view.data % sizeof(float) == 0) {
+        *out = tensor->view.data;
+        consume(loader, tensor);
+        return TDM_OK;
+    }
+    if (tensor->view.dtype != TDM_DTYPE_F32 && tensor->view.dtype != TDM_DTYPE_F16 &&
+        tensor->view.dtype != TDM_DTYPE_BF16) {
+        return fail_dtype(loader, tensor, err);
+    }
+    values = tdm_arena_calloc(loader->arena, (size_t)n, sizeof *values);
+    if (values == NULL) {
+        return tdm_fail_nomem(err, "a weight vector");
+    }
+    tdm_dequant_row(tensor->view.dtype, tensor->view.data, n, values);
+    *out = values;
+    consume(loader, tensor);
+    return TDM_OK;
+}
+
+tdm_status tdm_loader_vector(tdm_loader *loader, tdm_role role, int32_t layer, int64_t n,
+                             const float **out, tdm_error *err) {
+    char name[NAME_MAX_BYTES];
+    const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
+    return tensor != NULL ? load_vector(loader, tensor, n, out, err)
+                          : fail_missing(loader, name, err);
+}
+
+static tdm_status load_bias(tdm_loader *loader, tdm_role role, int32_t layer, int64_t n,
+                            tdm_bias_rule rule, const float **out, tdm_error *err) {
+    char name[NAME_MAX_BYTES];
+    const tdm_checkpoint_tensor *tensor = NULL;
+    *out = NULL;
+    if (rule == TDM_BIAS_NONE) {
+        return TDM_OK;
+    }
+    tensor = find(loader, role, layer, "bias", name);
+    if (tensor == NULL) {
+        return rule == TDM_BIAS_REQUIRED ? fail_missing(loader, name, err) : TDM_OK;
+    }
+    return load_vector(loader, tensor, n, out, err);
+}
+
+tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, int32_t layer, int64_t n_out,
+                             int64_t n_in, tdm_bias_rule bias, tdm_linear *out, tdm_error *err) {
+    char name[NAME_MAX_BYTES];
+    const int64_t dims[2] = {n_out, n_in};
+    const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
+    memset(out, 0, sizeof *out);
+    if (tensor == NULL) {
+        return fail_missing(loader, name, err);
+    }
+    TDM_TRY(check_shape(loader, tensor, 2, dims, err));
+    if (!loader->backend->ops->can_read(loader->backend, tensor->view.dtype)) {
+        return fail_dtype(loader, tensor, err);
+    }
+    TDM_TRY(load_bias(loader, role, layer, n_out, bias, &out->bias, err));
+    TDM_TRY(tdm_weight_init(loader->backend, &tensor->view, &out->weight, err));
+    consume(loader, tensor);
+    return TDM_OK;
+}
+
+/* Tensors that old exporters wrote and every engine ignores. */
+static bool is_ignorable(const char *name) {
+    size_t len = strlen(name);
+    static const char TAIL[] = "rotary_emb.inv_freq";
+    return len >= sizeof TAIL - 1 && strcmp(name + len - (sizeof TAIL - 1), TAIL) == 0;
+}
+
+tdm_status tdm_loader_finish(const tdm_loader *loader, tdm_error *err) {
+    for (size_t i = 0; i < loader->n_tensors; i++) {
+        const tdm_checkpoint_tensor *tensor = tdm_checkpoint_tensor_at(loader->checkpoint, i);
+        if (loader->consumed[i] == 0 && !is_ignorable(tensor->name)) {
+            (void)tdm_fail(err, TDM_E_FORMAT, "tensor \"%.120s\" has no place in this architecture",
+                           tensor->name);
+            tdm_err_where(err, "%s: offset %llu",
+                          tdm_checkpoint_file_name(loader->checkpoint, tensor->file_idx),
+                          (unsigned long long)tensor->offset);
+            tdm_err_remedy(
+                err,
+                "running without it would give wrong results; the config may be another model's");
+            return TDM_E_FORMAT;
+        }
+    }
+    return TDM_OK;
+}

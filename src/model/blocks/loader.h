@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Fetching a model's tensors by role, and the audit: every tensor that a model needs is there with
+ * the right shape, and every tensor of the file was asked for (spec/models.md 1.4). Floor 5. */
+#ifndef TDM_MODEL_BLOCKS_LOADER_H
+#define TDM_MODEL_BLOCKS_LOADER_H
+
+#include "base/alloc.h"
+#include "contract/backend.h"
+#include "formats/checkpoint.h"
+#include "model/family.h"
+
+typedef enum tdm_role {
+    TDM_ROLE_EMBED,
+    TDM_ROLE_FINAL_NORM,
+    TDM_ROLE_HEAD,
+    TDM_ROLE_ATTENTION_NORM,
+    TDM_ROLE_Q,
+    TDM_ROLE_K,
+    TDM_ROLE_V,
+    TDM_ROLE_O,
+    TDM_ROLE_Q_NORM,
+    TDM_ROLE_K_NORM,
+    TDM_ROLE_MLP_NORM,
+    TDM_ROLE_GATE,
+    TDM_ROLE_UP,
+    TDM_ROLE_DOWN,
+    TDM_ROLE_ROPE_FACTORS,
+    TDM_ROLE_COUNT
+} tdm_role;
+
+typedef struct tdm_linear {
+    tdm_weight weight;
+    const float *bias; /* NULL: none */
+} tdm_linear;
+
+typedef struct tdm_loader {
+    const tdm_checkpoint *checkpoint;
+    tdm_backend *backend;
+    tdm_arena *arena;  /* owns converted vectors */
+    uint8_t *consumed; /* [n tensors] */
+    size_t n_tensors;
+    const char *prefix; /* of Hugging Face names: "model." or "" */
+    size_t weight_bytes;
+    int64_t n_params;
+} tdm_loader;
+
+TDM_NODISCARD tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoint *checkpoint,
+                                         tdm_backend *backend, tdm_arena *arena, tdm_error *err);
+/* The weight [n_out, n_in] of role in layer (layer is ignored for roles outside layers), and its
+ * bias by rule. Errors: TDM_E_FORMAT (missing), TDM_E_SHAPE, TDM_E_UNSUPPORTED (storage type),
+ * TDM_E_NOMEM. The weight is the caller's to deinit through the backend; the bias lives in the
+ * arena or in the checkpoint. */
+TDM_NODISCARD tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, int32_t layer,
+                                           int64_t n_out, int64_t n_in, tdm_bias_rule bias,
+                                           tdm_linear *out, tdm_error *err);
+/* A vector of n values as f32. */
+TDM_NODISCARD tdm_status tdm_loader_vector(tdm_loader *loader, tdm_role role, int32_t layer,
+                                           int64_t n, const float **out, tdm_error *err);
+/* Whether the checkpoint holds the tensor of role. */
+bool tdm_loader_has(const tdm_loader *loader, tdm_role role, int32_t layer);
+/* Marks a tensor as known but unused, when it is there (a tied head). */
+void tdm_loader_drop(tdm_loader *loader, tdm_role role, int32_t layer);
+/* TDM_E_FORMAT naming the first tensor that nobody asked for. */
+TDM_NODISCARD tdm_status tdm_loader_finish(const tdm_loader *loader, tdm_error *err);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the blocks of one forward share: the packed rows, their places in the caches, and scratch.
+ * Floor 5. */
+#ifndef TDM_MODEL_BLOCKS_STEP_CTX_H
+#define TDM_MODEL_BLOCKS_STEP_CTX_H
+
+#include "contract/step.h"
+
+/* Scratch of a graph, sized once by reserve for n tokens, rows and logits. All f32, row-major. */
+typedef struct tdm_scratch {
+    float *x;                       /* [n, hidden]: the residual */
+    float *h;                       /* [n, hidden]: normed input of a block */
+    float *q;                       /* [n, n_heads * head_dim] */
+    float *k;                       /* [n, n_kv_heads * head_dim] */
+    float *v;                       /* [n, n_kv_heads * head_dim] */
+    float *mixed;                   /* [n, n_heads * head_dim]: what attention read */
+    float *gate;                    /* [n, intermediate] */
+    float *up;                      /* [n, intermediate] */
+    float *rope;                    /* [n, head_dim / 2, 2]: cos, sin */
+    float *wanted;                  /* [n_logits, hidden] */
+    int64_t *positions;             /* [n] */
+    int32_t *tokens;                /* [n] */
+    tdm_kv_write_span *write_spans; /* [n_rows] */
+    tdm_attention_span *read_spans; /* [n_rows] */
+} tdm_scratch;
+
+/* Model-wide sizes that blocks need. */
+typedef struct tdm_dims {
+    int32_t hidden, n_heads, n_kv_heads, head_dim, intermediate;
+    float norm_eps;
+    float attention_scale;
+    tdm_rope_pairing pairing;
+} tdm_dims;
+
+typedef struct tdm_step_ctx {
+    tdm_backend *backend;
+    const tdm_dims *dims;
+    tdm_scratch *scratch;
+    const tdm_step_row *rows;
+    int32_t n_rows;
+    int64_t n_tokens; /* of all rows */
+} tdm_step_ctx;
+
+#endif

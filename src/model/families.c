@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The list of families, and what they have in common. Adding one is a file and a line here. */
+#include "base/alloc.h"
+#include "model/family.h"
+#include "model/model.h"
+#include "tensor/ops.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const tdm_family *const FAMILIES[] = {
+    &TDM_FAMILY_LLAMA, &TDM_FAMILY_MISTRAL, &TDM_FAMILY_QWEN2,
+    &TDM_FAMILY_QWEN3, &TDM_FAMILY_SMOLLM3,
+};
+#define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
+
+const char *tdm_family_name_at(size_t idx) {
+    return idx < N_FAMILIES ? FAMILIES[idx]->model_type : NULL;
+}
+
+static void list_known(char *out, size_t cap) {
+    size_t used = 0;
+    for (size_t i = 0; i < N_FAMILIES && used < cap; i++) {
+        int n =
+            snprintf(out + used, cap - used, "%s%s", i == 0 ? "" : ", ", FAMILIES[i]->model_type);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+static tdm_status find_family(const tdm_model_config *config, const tdm_family **out,
+                              tdm_error *err) {
+    char known[160];
+    for (size_t i = 0; i < N_FAMILIES; i++) {
+        const char *name = config->container == TDM_CONTAINER_GGUF ? FAMILIES[i]->gguf_arch
+                                                                   : FAMILIES[i]->model_type;
+        if (name != NULL && strcmp(name, config->family) == 0) {
+            *out = FAMILIES[i];
+            return TDM_OK;
+        }
+    }
+    list_known(known, sizeof known);
+    (void)tdm_fail(err, TDM_E_UNSUPPORTED, "unknown architecture \"%.80s\"", config->family);
+    tdm_err_where(err, "%s",
+                  config->container == TDM_CONTAINER_GGUF ? "general.architecture"
+                                                          : "config.json: model_type");
+    tdm_err_remedy(err, "this build knows %s", known);
+    return TDM_E_UNSUPPORTED;
+}
+
+tdm_status tdm_graph_describe(const tdm_model_config *config, tdm_decoder_spec *spec,
+                              tdm_error *err) {
+    const tdm_family *family = NULL;
+    TDM_TRY(find_family(config, &family, err));
+    if (config->head_dim % 2 != 0 || config->head_dim > TDM_HEAD_DIM_MAX) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "heads of %d values", (int)config->head_dim);
+        tdm_err_limit(err, "even, at most %d", TDM_HEAD_DIM_MAX);
+        return TDM_E_UNSUPPORTED;
+    }
+    if (config->n_heads % config->n_kv_heads != 0) {
+        return tdm_fail(err, TDM_E_UNSUPPORTED, "%d query heads do not divide into %d key heads",
+                        (int)config->n_heads, (int)config->n_kv_heads);
+    }
+    return family->describe(config, spec, err);
+}
+
+tdm_status tdm_graph_can_run(const tdm_model_config *config, tdm_error *err) {
+    tdm_decoder_spec *spec = tdm_mem_alloc(NULL, sizeof *spec);
+    tdm_status status = TDM_OK;
+    if (spec == NULL) {
+        return tdm_fail_nomem(err, "a model's description");
+    }
+    status = tdm_graph_describe(config, spec, err);
+    tdm_mem_free(NULL, spec, sizeof *spec);
+    return status;
+}
+
+tdm_status tdm_decoder_spec_init(const tdm_model_config *config, tdm_rope_pairing gguf_pairing,
+                                 tdm_decoder_spec *spec, tdm_error *err) {
+    memset(spec, 0, sizeof *spec);
+    if (config->hidden_act != NULL && strcmp(config->hidden_act, "silu") != 0) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "activation \"%.40s\" is not run by family %.40s",
+                       config->hidden_act, config->family);
+        tdm_err_where(err, "config.json: hidden_act");
+        tdm_err_limit(err, "silu");
+        return TDM_E_UNSUPPORTED;
+    }
+    spec->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
+    spec->pairing = config->container == TDM_CONTAINER_GGUF ? gguf_pairing : TDM_ROPE_HALVES;
+    for (int32_t i = 0; i < config->n_layers; i++) {
+        bool is_sliding = config->n_layer_types > 0 && config->is_sliding[i] != 0;
+        spec->layers[i].has_rope = true;
+        spec->layers[i].window = is_sliding ? config->sliding_window : 0;
+    }
+    return TDM_OK;
+}
