@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The CPU backend's life: choosing a set of kernels, the table, weights and scratch. Refuses an
+ * instruction set that the machine lacks or that fails its proof. */
+#include "backend/cpu/cpu.h"
+
+#include "backend/cpu/cpu_priv.h"
+#include "base/arith.h"
+#include "tensor/dequant.h"
+#include "tensor/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef void (*fill_fn)(tdm_cpu_kernels *kernels);
+
+/* NULL: this build has no kernels for the set. */
+static const fill_fn FILLS[TDM_CPU_ISA_COUNT] = {
+    [TDM_CPU_ISA_SCALAR] = tdm_cpu_kernels_scalar,
+#if defined(__x86_64__)
+    [TDM_CPU_ISA_AVX2] = tdm_cpu_kernels_avx2,
+#endif
+};
+
+typedef struct tamper_hook {
+    tdm_cpu_tamper_fn fn;
+    void *arg;
+} tamper_hook;
+
+static bool isa_is_usable(tdm_cpu_isa isa) {
+    return FILLS[isa] != NULL && tdm_cpu_isa_is_present(isa);
+}
+
+/* Fills from low to high and proves the result. *out_failed as in tdm_cpu_prove. */
+static tdm_status isa_try(tdm_cpu *cpu, tdm_cpu_isa isa, const tamper_hook *tamper,
+                          const char **out_failed, tdm_error *err) {
+    *out_failed = NULL;
+    for (int i = 0; i <= (int)isa; ++i) {
+        if (FILLS[i] != NULL) {
+            FILLS[i](&cpu->kernels);
+        }
+    }
+    cpu->isa = isa;
+    if (isa == TDM_CPU_ISA_SCALAR) {
+        return TDM_OK;
+    }
+    if (tamper->fn != NULL) {
+        tamper->fn(tamper->arg, isa, &cpu->kernels);
+    }
+    return tdm_cpu_prove(&cpu->kernels, cpu->alloc, out_failed, err);
+}
+
+static void list_usable(char *text, size_t bytes) {
+    size_t len = 0;
+    text[0] = '\0';
+    for (int i = 0; i < TDM_CPU_ISA_COUNT; ++i) {
+        if (isa_is_usable((tdm_cpu_isa)i)) {
+            int n = snprintf(text + len, bytes - len, "%s%s", len > 0 ? ", " : "",
+                             tdm_cpu_isa_name((tdm_cpu_isa)i));
+            len += n > 0 ? (size_t)n : 0;
+        }
+    }
+}
+
+static tdm_status fail_isa(tdm_error *err, tdm_status code, const char *name, const char *why) {
+    char usable[64];
+    list_usable(usable, sizeof usable);
+    (void)tdm_fail(err, code, "instruction set %.24s: %s", name, why);
+    tdm_err_where(err, "--isa");
+    tdm_err_remedy(err, "this machine and build have: %s", usable);
+    return code;
+}
+
+static tdm_status isa_choose_named(tdm_cpu *cpu, const char *name, const tamper_hook *tamper,
+                                   tdm_error *err) {
+    static const char *const NOT_BUILT[] = {"avxvnni", "amx", "neon"};
+    for (int i = 0; i < TDM_CPU_ISA_COUNT; ++i) {
+        if (strcmp(name, tdm_cpu_isa_name((tdm_cpu_isa)i)) == 0) {
+            const char *failed = NULL;
+            if (!isa_is_usable((tdm_cpu_isa)i)) {
+                return fail_isa(err, TDM_E_UNSUPPORTED, name, "not on this machine");
+            }
+            TDM_TRY(isa_try(cpu, (tdm_cpu_isa)i, tamper, &failed, err));
+            if (failed != NULL) {
+                return fail_isa(err, TDM_E_UNSUPPORTED, name, failed);
+            }
+            return TDM_OK;
+        }
+    }
+    for (size_t i = 0; i < sizeof NOT_BUILT / sizeof NOT_BUILT[0]; ++i) {
+        if (strcmp(name, NOT_BUILT[i]) == 0) {
+            return fail_isa(err, TDM_E_UNSUPPORTED, name, "not in this build");
+        }
+    }
+    return fail_isa(err, TDM_E_ARG, name, "no such name");
+}
+
+static tdm_status isa_choose(tdm_cpu *cpu, const char *name, const tamper_hook *tamper,
+                             tdm_error *err) {
+    if (name != NULL && strcmp(name, "best") != 0) {
+        return isa_choose_named(cpu, name, tamper, err);
+    }
+    for (int i = TDM_CPU_ISA_COUNT - 1; i >= 0; --i) {
+        const char *failed = NULL;
+        if (!isa_is_usable((tdm_cpu_isa)i)) {
+            continue;
+        }
+        TDM_TRY(isa_try(cpu, (tdm_cpu_isa)i, tamper, &failed, err));
+        if (failed == NULL) {
+            break;
+        }
+        tdm_log_printf(cpu->log, TDM_LOG_WARN,
+                       "instruction set %s is advertised but failed its proof (%s); trying a lower "
+                       "one",
+                       tdm_cpu_isa_name((tdm_cpu_isa)i), failed);
+    }
+    return TDM_OK;
+}
+
+static const char *cpu_name(const tdm_backend *be) {
+    return ((const tdm_cpu *)be)->name;
+}
+
+size_t tdm_cpu_scratch_bytes(int64_t n_in) {
+    /* Eight rows of n_in as f32, or as int8 panels with their scales, which are smaller; attention:
+     * one block of keys and of values, the queries of an item and their mixes, with room to align.
+     */
+    size_t products = ((size_t)n_in + 64) * TDM_CPU_PANEL_ROWS * sizeof(float);
+    size_t attention = (size_t)TDM_HEAD_DIM_MAX * sizeof(float) *
+                           (2 * TDM_CPU_ATTENTION_BLOCK + 2 * TDM_CPU_ATTENTION_QUERIES) +
+                       sizeof(float) * 8 * TDM_CPU_ATTENTION_BLOCK;
+    size_t bytes = products > attention ? products : attention;
+    return (bytes + 127) / 128 * 128;
+}
+
+static void scratch_free(tdm_cpu *cpu) {
+    tdm_mem_free_aligned(cpu->alloc, cpu->scratch, cpu->scratch_bytes * (size_t)cpu->n_threads, 64);
+    tdm_mem_free_aligned(cpu->alloc, cpu->x8.q, cpu->x8_q_bytes, 64);
+    tdm_mem_free_aligned(cpu->alloc, cpu->x8.blocks, cpu->x8_blocks_bytes, 64);
+    cpu->scratch = NULL;
+    cpu->x8 = (tdm_cpu_x8){0};
+}
+
+/* Replaces the scratch; on failure the old one stays. */
+static tdm_status cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, tdm_error *err) {
+    tdm_cpu *cpu = tdm_cpu_of(be);
+    tdm_cpu next = *cpu;
+    n_max = tdm_cpu_max(n_max, cpu->n_max);
+    width_max = tdm_cpu_max(width_max, cpu->width_max);
+    if (cpu->scratch != NULL && n_max == cpu->n_max && width_max == cpu->width_max) {
+        return TDM_OK;
+    }
+    if (n_max > INT32_MAX || width_max > INT32_MAX) {
+        return tdm_fail(err, TDM_E_LIMIT, "a step of %lld rows of %lld values", (long long)n_max,
+                        (long long)width_max);
+    }
+    next.n_max = n_max;
+    next.width_max = width_max;
+    next.scratch_bytes = tdm_cpu_scratch_bytes(width_max);
+    next.x8 = (tdm_cpu_x8){.ld_q = (width_max + 63) / 64 * 64, .ld_blocks = (width_max + 31) / 32};
+    next.x8_q_bytes = 0;
+    next.x8_blocks_bytes = 0;
+    next.scratch = NULL;
+    if (be->tier == TDM_TIER_FAST && width_max > 0) {
+        next.x8_q_bytes = (size_t)n_max * (size_t)next.x8.ld_q;
+        next.x8_blocks_bytes = (size_t)n_max * (size_t)next.x8.ld_blocks * sizeof(tdm_cpu_x8_block);
+        next.x8.q = tdm_mem_alloc_aligned(cpu->alloc, next.x8_q_bytes, 64);
+        next.x8.blocks = tdm_mem_alloc_aligned(cpu->alloc, next.x8_blocks_bytes, 64);
+        if (next.x8.q == NULL || next.x8.blocks == NULL) {
+            scratch_free(&next);
+            return tdm_fail_nomem(err, "rounded activations");
+        }
+    }
+    next.scratch =
+        tdm_mem_alloc_aligned(cpu->alloc, next.scratch_bytes * (size_t)cpu->n_threads, 64);
+    if (next.scratch == NULL) {
+        scratch_free(&next);
+        return tdm_fail_nomem(err, "the kernels' scratch");
+    }
+    scratch_free(cpu);
+    *cpu = next;
+    return TDM_OK;
+}
+
+static bool cpu_can_read(const tdm_backend *be, tdm_dtype dtype) {
+    (void)be;
+    return tdm_dequant_can(dtype);
+}
+
+static size_t cpu_weight_plan(const tdm_backend *be, tdm_dtype dtype, int64_t n_out, int64_t n_in) {
+    const tdm_cpu *cpu = (const tdm_cpu *)be;
+    if (cpu->is_mapped || cpu->kernels.pack_bytes == NULL || !tdm_cpu_is_int8(cpu, dtype)) {
+        return 0;
+    }
+    return cpu->kernels.pack_bytes(dtype, n_out, n_in);
+}
+
+typedef struct pack_run {
+    const tdm_cpu *cpu;
+    const tdm_weight *weight;
+} pack_run;
+
+static void pack_member(void *arg, int32_t idx, int32_t n_members) {
+    const pack_run *run = arg;
+    int64_t begin = 0;
+    int64_t end = 0;
+    int64_t n = (run->weight->n_out + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS;
+    tdm_cpu_share(n, idx, n_members, &begin, &end);
+    if (begin < end) {
+        run->cpu->kernels.pack(run->weight, begin, end);
+    }
+}
+
+static tdm_status cpu_weight_init(tdm_backend *be, const tdm_tensor_view *view,
+                                  tdm_weight *out_weight, tdm_error *err) {
+    tdm_cpu *cpu = tdm_cpu_of(be);
+    const tdm_dtype_info *info = &TDM_DTYPES[view->dtype];
+    tdm_weight w = {.dtype = view->dtype,
+                    .n_out = view->dims[0],
+                    .n_in = view->dims[1],
+                    .data = view->data,
+                    .row_bytes =
+                        (size_t)(view->dims[1] / (int64_t)info->block_weights) * info->block_bytes};
+    w.packed_bytes = cpu_weight_plan(be, w.dtype, w.n_out, w.n_in);
+    if (w.packed_bytes > 0) {
+        w.packed = tdm_mem_alloc_aligned(cpu->alloc, w.packed_bytes, 64);
+        if (w.packed == NULL) {
+            return tdm_fail_nomem(err, "a packed weight");
+        }
+        pack_run run = {.cpu = cpu, .weight = &w};
+        tdm_team_run(be->team, pack_member, &run);
+    }
+    *out_weight = w;
+    return TDM_OK;
+}
+
+static void cpu_weight_deinit(tdm_backend *be, tdm_weight *weight) {
+    tdm_mem_free_aligned(tdm_cpu_of(be)->alloc, weight->packed, weight->packed_bytes, 64);
+    *weight = (tdm_weight){0};
+}
+
+static void cpu_destroy(tdm_backend *be) {
+    if (be != NULL) {
+        tdm_cpu *cpu = tdm_cpu_of(be);
+        tdm_team_destroy(be->team);
+        scratch_free(cpu);
+        tdm_mem_free_aligned(cpu->alloc, cpu, sizeof *cpu, 64);
+    }
+}
+
+static const tdm_backend_ops OPS = {
+    .name = cpu_name,
+    .reserve = cpu_reserve,
+    .can_read = cpu_can_read,
+    .weight_plan = cpu_weight_plan,
+    .weight_init = cpu_weight_init,
+    .weight_deinit = cpu_weight_deinit,
+    .linear = tdm_cpu_linear,
+    .embed = tdm_cpu_embed,
+    .rms_norm = tdm_cpu_rms_norm,
+    .rope_table = tdm_cpu_rope_table,
+    .rope = tdm_cpu_rope,
+    .kv_write = tdm_cpu_kv_write,
+    .attention = tdm_cpu_attention,
+    .silu_mul = tdm_cpu_silu_mul,
+    .add = tdm_cpu_add,
+    .argmax = tdm_cpu_argmax,
+    .destroy = cpu_destroy,
+};
+
+tdm_status tdm_cpu_backend_create_tampered(tdm_backend **out_backend, const tdm_alloc *alloc,
+                                           const tdm_cpu_options *options, tdm_cpu_tamper_fn tamper,
+                                           void *tamper_arg, tdm_error *err) {
+    static const tdm_cpu_options DEFAULTS = {.tier = TDM_TIER_FAST};
+    const tdm_cpu_options *o = options != NULL ? options : &DEFAULTS;
+    const tamper_hook hook = {.fn = tamper, .arg = tamper_arg};
+    tdm_status status = TDM_OK;
+    *out_backend = NULL;
+    tdm_cpu *cpu = tdm_mem_alloc_aligned(alloc, sizeof *cpu, 64);
+    if (cpu == NULL) {
+        return tdm_fail_nomem(err, "the CPU backend");
+    }
+    memset(cpu, 0, sizeof *cpu);
+    cpu->base.ops = &OPS;
+    cpu->base.tier = o->tier;
+    cpu->alloc = alloc;
+    cpu->log = o->log;
+    cpu->is_mapped = o->is_mapped;
+    cpu->n_threads = o->n_threads != 0 ? o->n_threads : tdm_cpu_count();
+    TDM_TRY_GOTO(status, isa_choose(cpu, o->isa, &hook, err), done);
+    if (o->tier == TDM_TIER_REFERENCE) { /* scalar twins, whatever was chosen and proved */
+        cpu->isa = TDM_CPU_ISA_SCALAR;
+        tdm_cpu_kernels_scalar(&cpu->kernels);
+    }
+    (void)snprintf(cpu->name, sizeof cpu->name, "cpu-%s", tdm_cpu_isa_name(cpu->isa));
+    TDM_TRY_GOTO(status, tdm_team_create(&cpu->base.team, alloc, cpu->n_threads, err), done);
+    TDM_TRY_GOTO(status, cpu_reserve(&cpu->base, 1, 0, err), done);
+    *out_backend = &cpu->base;
+    cpu = NULL;
+done:
+    cpu_destroy((tdm_backend *)cpu);
+    return status;
+}
+
+tdm_status tdm_cpu_backend_create(tdm_backend **out_backend, const tdm_alloc *alloc,
+                                  const tdm_cpu_options *options, tdm_error *err) {
+    return tdm_cpu_backend_create_tampered(out_backend, alloc, options, NULL, NULL, err);
+}

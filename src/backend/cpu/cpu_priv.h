@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the CPU room: the table of kernels that an instruction set fills, and the backend itself.
+ * A kernel sees raw spans and does one thread's share; it takes no decisions, allocates nothing and
+ * cannot fail.
+ *
+ * Numbers, fixed here for every set:
+ *  - f32 products (reference and exact tiers, and dense weights in every tier): the sum of one
+ *    output runs over k in one order that depends on n_in alone. Scalar: one chain in f64, rounded
+ *    once. Vector: lanes of f32 fused multiply-adds, folded in one order.
+ *  - int8 products (fast tier, quantized weights): activations are rounded in blocks of 32 to
+ *    q = rne(x * (127 / absmax)), d = absmax / 127, s = d * sum(q). A weight block gives integers
+ * w, a scale dw and perhaps a min m (negated where the format subtracts it), both rounded to f32.
+ *    Then, over blocks in ascending order,
+ *        acc = fma(dw * d, (float)sum(w * q), acc);  acc = fma(m, s, acc) where there is a min.
+ *    The integer sum is exact, so every set, layout and tiling gives the same bits.
+ *    Q6_K: the integer sum is scale0 * sum(first 16) + scale1 * sum(last 16), dw = d of the block.
+ *  - is_added: out = out + (product + bias), each plus rounded, in that order. */
+#ifndef TDM_BACKEND_CPU_CPU_PRIV_H
+#define TDM_BACKEND_CPU_CPU_PRIV_H
+
+#include "backend/cpu/cpu.h"
+#include "base/thread.h"
+
+/* Rows of a weight that kernels take at once; threads split at multiples of it. */
+#define TDM_CPU_PANEL_ROWS 8
+/* Positions of one step of attention. */
+#define TDM_CPU_ATTENTION_BLOCK 64
+/* Queries (tokens times heads) of one attention item. */
+#define TDM_CPU_ATTENTION_QUERIES 32
+
+/* What the int8 products need of one block of 32 activations besides its integers. */
+typedef struct tdm_cpu_x8_block {
+    float d;
+    float s;              /* d * (sum of the 32 integers) */
+    int32_t sum;          /* of the 32 integers */
+    int16_t half_sums[2]; /* of the first and the last 16 */
+} tdm_cpu_x8_block;
+
+/* Rounded activations, n rows. */
+typedef struct tdm_cpu_x8 {
+    int8_t *q; /* [n, ld_q] */
+    int64_t ld_q;
+    tdm_cpu_x8_block *blocks; /* [n, ld_blocks] */
+    int64_t ld_blocks;
+} tdm_cpu_x8;
+
+typedef struct tdm_cpu_linear_job {
+    const tdm_weight *weight;
+    const float *x; /* [n, n_in] */
+    int64_t ld_x;
+    const tdm_cpu_x8 *x8; /* int8 products only */
+    const float *bias;
+    float *out;
+    int64_t ld_out;
+    bool is_added;
+} tdm_cpu_linear_job;
+
+/* Queries of one item: tokens [tok0, tok1) times heads [head0, head1), all of one kv head. */
+typedef struct tdm_cpu_attention_item {
+    const tdm_attention_span *span;
+    int32_t head0;
+    int32_t head1;
+    int32_t tok0;
+    int32_t tok1;
+} tdm_cpu_attention_item;
+
+typedef struct tdm_cpu_kernels {
+    /* Output rows [row0, row1) for tokens [tok0, tok1). row0 is a multiple of the panel. scratch:
+     * tdm_cpu_scratch_bytes of n_in. */
+    void (*linear_f32)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                       int64_t tok1, void *scratch);
+    void (*linear_i8)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                      int64_t tok1, void *scratch);
+    /* One row of n values, n a multiple of 32. */
+    void (*quantize)(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);
+    /* Both NULL: the set has no layout of its own. Bytes 0: this type is read as the file has it.
+     */
+    size_t (*pack_bytes)(tdm_dtype dtype, int64_t n_out, int64_t n_in);
+    /* Panels [panel0, panel1) of weight->data into weight->packed. */
+    void (*pack)(const tdm_weight *weight, int64_t panel0, int64_t panel1);
+    void (*rms_norm)(float *out, const float *x, const float *w, int64_t dim, float eps);
+    void (*rope)(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,
+                 tdm_rope_pairing pairing);
+    void (*attention)(const tdm_cpu_attention_item *item, void *scratch);
+    void (*kv_store)(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype);
+    void (*silu_mul)(float *out, const float *gate, const float *up, int64_t dim);
+    void (*add)(float *x, const float *y, int64_t dim);
+    int32_t (*argmax)(const float *x, int64_t dim);
+    /* x *= scale, a dequantized embedding row. */
+    void (*scale)(float *x, float scale, int64_t dim);
+} tdm_cpu_kernels;
+
+/* Each overwrites what it does better; called from low to high. */
+void tdm_cpu_kernels_scalar(tdm_cpu_kernels *kernels);
+#if defined(__x86_64__)
+void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels);
+#endif
+
+/* Bytes of one thread's scratch for products of n_in and for attention. */
+size_t tdm_cpu_scratch_bytes(int64_t n_in);
+
+/* Runs every kernel of the set on small inputs against the scalar ones; a crash on an instruction
+ * counts as a failure. *out_failed is NULL, or what failed (static text). Errors: TDM_E_NOMEM,
+ * TDM_E_IO (the signal handler could not be installed). */
+tdm_status tdm_cpu_prove(const tdm_cpu_kernels *kernels, const tdm_alloc *alloc,
+                         const char **out_failed, tdm_error *err);
+
+/* Like create, with a hook that may damage the kernels of a set before they are proved: for tests.
+ */
+typedef void (*tdm_cpu_tamper_fn)(void *arg, tdm_cpu_isa isa, tdm_cpu_kernels *kernels);
+tdm_status tdm_cpu_backend_create_tampered(tdm_backend **out_backend, const tdm_alloc *alloc,
+                                           const tdm_cpu_options *options, tdm_cpu_tamper_fn tamper,
+                                           void *tamper_arg, tdm_error *err);
+
+typedef struct tdm_cpu {
+    tdm_backend base;
+    const tdm_alloc *alloc;
+    const tdm_log *log;
+    tdm_cpu_kernels kernels;
+    tdm_cpu_isa isa;
+    bool is_mapped;
+    int32_t n_threads;
+    int64_t n_max;
+    int64_t width_max;
+    uint8_t *scratch; /* [n_threads][scratch_bytes] */
+    size_t scratch_bytes;
+    tdm_cpu_x8 x8;
+    size_t x8_q_bytes;
+    size_t x8_blocks_bytes;
+    char name[24];
+} tdm_cpu;
+
+static inline tdm_cpu *tdm_cpu_of(tdm_backend *be) {
+    return (tdm_cpu *)be;
+}
+
+static inline void *tdm_cpu_thread_scratch(const tdm_cpu *cpu, int32_t idx) {
+    return cpu->scratch + (size_t)idx * cpu->scratch_bytes;
+}
+
+/* Member idx's share of n things, contiguous, sizes differing by one at most. */
+static inline void tdm_cpu_share(int64_t n, int32_t idx, int32_t n_members, int64_t *out_begin,
+                                 int64_t *out_end) {
+    *out_begin = n * idx / n_members;
+    *out_end = n * (idx + 1) / n_members;
+}
+
+static inline int64_t tdm_cpu_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static inline int64_t tdm_cpu_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Whether this weight's products are int8 products in this backend. */
+bool tdm_cpu_is_int8(const tdm_cpu *cpu, tdm_dtype dtype);
+
+/* Table entries that need more than a row loop. */
+void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
+                    const tdm_linear_part *parts, int32_t n_parts);
+void tdm_cpu_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
+void tdm_cpu_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
+void tdm_cpu_embed(tdm_backend *be, float *out, int64_t ld_out, const tdm_weight *table,
+                   const int32_t *ids, int64_t n, float scale);
+void tdm_cpu_rms_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                      const float *w, int64_t n, int64_t dim, float eps);
+void tdm_cpu_rope_table(tdm_backend *be, float *table, const int64_t *positions, int64_t n,
+                        const float *inv_freq, int32_t n_freq, float magnitude);
+void tdm_cpu_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
+                  int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
+void tdm_cpu_silu_mul(tdm_backend *be, float *out, int64_t ld_out, const float *gate,
+                      int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
+void tdm_cpu_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
+                 int64_t dim);
+void tdm_cpu_argmax(tdm_backend *be, int32_t *ids, const float *x, int64_t ld_x, int64_t n,
+                    int64_t dim);
+
+#endif

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# Instruction sets of single files. Nothing outside these folders may use them; create chooses at run time.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    file(GLOB avx2_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx2/*.c)
+    if(avx2_sources)
+        set_source_files_properties(${avx2_sources} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c")
+    endif()
+    file(GLOB avx512_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/*.c)
+    if(avx512_sources)
+        set_source_files_properties(${avx512_sources} PROPERTIES COMPILE_OPTIONS
+            "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni")
+    endif()
+endif()

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Products: rounds activations where a part wants it, then splits output rows over the team. Owns
+ * the split and nothing of the arithmetic: which thread, chunk or tile computes an output never
+ * changes its bits. */
+#include "backend/cpu/cpu_priv.h"
+
+#include <stdatomic.h>
+
+/* Below this many multiply-adds a call stays on the calling thread: waking the team costs more. */
+#define WORK_INLINE 16384
+/* Activations that one pass over a few panels should touch, so that they stay in the second-level
+ * cache. */
+#define TOKEN_CHUNK_BYTES ((int64_t)256 * 1024)
+
+typedef struct linear_run {
+    tdm_cpu *cpu;
+    tdm_cpu_linear_job jobs[TDM_LINEAR_PARTS_MAX];
+    bool is_int8[TDM_LINEAR_PARTS_MAX];
+    int64_t panel_end[TDM_LINEAR_PARTS_MAX]; /* running count over the parts */
+    int32_t n_parts;
+    int64_t n;
+    int64_t n_panels;
+    int64_t chunk_panels; /* 0: one contiguous share a thread */
+    atomic_llong next;
+} linear_run;
+
+bool tdm_cpu_is_int8(const tdm_cpu *cpu, tdm_dtype dtype) {
+    return cpu->base.tier == TDM_TIER_FAST && TDM_DTYPES[dtype].block_weights > 1;
+}
+
+/* Panels [begin, end) of the whole call. */
+static void run_panels(const linear_run *run, int64_t begin, int64_t end, void *scratch) {
+    int64_t first = 0;
+    for (int32_t i = 0; i < run->n_parts; ++i) {
+        int64_t p0 = tdm_cpu_max(begin, first);
+        int64_t p1 = tdm_cpu_min(end, run->panel_end[i]);
+        if (p0 < p1) {
+            const tdm_cpu_linear_job *job = &run->jobs[i];
+            int64_t row0 = (p0 - first) * TDM_CPU_PANEL_ROWS;
+            int64_t row1 = tdm_cpu_min((p1 - first) * TDM_CPU_PANEL_ROWS, job->weight->n_out);
+            int64_t token_bytes = job->weight->n_in * (run->is_int8[i] ? 2 : 4);
+            int64_t step = tdm_cpu_max(24, TOKEN_CHUNK_BYTES / token_bytes / 12 * 12);
+            for (int64_t t = 0; t < run->n; t += step) {
+                int64_t t1 = tdm_cpu_min(run->n, t + step);
+                if (run->is_int8[i]) {
+                    run->cpu->kernels.linear_i8(job, row0, row1, t, t1, scratch);
+                } else {
+                    run->cpu->kernels.linear_f32(job, row0, row1, t, t1, scratch);
+                }
+            }
+        }
+        first = run->panel_end[i];
+    }
+}
+
+static void linear_member(void *arg, int32_t idx, int32_t n_members) {
+    linear_run *run = arg;
+    void *scratch = tdm_cpu_thread_scratch(run->cpu, idx);
+    int64_t begin = 0;
+    int64_t end = 0;
+    if (run->chunk_panels == 0 || n_members == 1) {
+        tdm_cpu_share(run->n_panels, idx, n_members, &begin, &end);
+        run_panels(run, begin, end, scratch);
+        return;
+    }
+    for (;;) {
+        begin = atomic_fetch_add_explicit(&run->next, run->chunk_panels, memory_order_relaxed);
+        if (begin >= run->n_panels) {
+            return;
+        }
+        run_panels(run, begin, tdm_cpu_min(begin + run->chunk_panels, run->n_panels), scratch);
+    }
+}
+
+typedef struct quantize_run {
+    tdm_cpu *cpu;
+    const float *x;
+    int64_t ld_x;
+    int64_t n;
+    int64_t n_in;
+} quantize_run;
+
+static void quantize_member(void *arg, int32_t idx, int32_t n_members) {
+    const quantize_run *run = arg;
+    const tdm_cpu_x8 *x8 = &run->cpu->x8;
+    int64_t begin = 0;
+    int64_t end = 0;
+    tdm_cpu_share(run->n, idx, n_members, &begin, &end);
+    for (int64_t t = begin; t < end; ++t) {
+        run->cpu->kernels.quantize(run->x + t * run->ld_x, run->n_in, x8->q + t * x8->ld_q,
+                                   x8->blocks + t * x8->ld_blocks);
+    }
+}
+
+void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
+                    const tdm_linear_part *parts, int32_t n_parts) {
+    tdm_cpu *cpu = tdm_cpu_of(be);
+    int64_t n_in = parts[0].weight->n_in;
+    linear_run run = {.cpu = cpu, .n_parts = n_parts, .n = n};
+    bool any_int8 = false;
+    TDM_CHECK(n <= cpu->n_max && n_in <= cpu->width_max);
+    for (int32_t i = 0; i < n_parts; ++i) {
+        const tdm_linear_part *p = &parts[i];
+        run.is_int8[i] = tdm_cpu_is_int8(cpu, p->weight->dtype);
+        any_int8 = any_int8 || run.is_int8[i];
+        run.jobs[i] = (tdm_cpu_linear_job){.weight = p->weight,
+                                           .x = x,
+                                           .ld_x = ld_x,
+                                           .x8 = &cpu->x8,
+                                           .bias = p->bias,
+                                           .out = p->out,
+                                           .ld_out = p->ld_out,
+                                           .is_added = p->is_added};
+        run.n_panels += (p->weight->n_out + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS;
+        run.panel_end[i] = run.n_panels;
+    }
+    if (any_int8) {
+        quantize_run q = {.cpu = cpu, .x = x, .ld_x = ld_x, .n = n, .n_in = n_in};
+        if (n == 1 || n * n_in < WORK_INLINE) {
+            quantize_member(&q, 0, 1);
+        } else {
+            tdm_team_run(be->team, quantize_member, &q);
+        }
+    }
+    if (run.n_panels * TDM_CPU_PANEL_ROWS * n * n_in < WORK_INLINE) {
+        linear_member(&run, 0, 1);
+        return;
+    }
+    if (n > 1) {
+        int64_t share = run.n_panels / ((int64_t)cpu->n_threads * 8);
+        run.chunk_panels = tdm_cpu_max(1, tdm_cpu_min(16, share));
+    }
+    atomic_init(&run.next, 0);
+    tdm_team_run(be->team, linear_member, &run);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The proof of a set of kernels: every kernel runs on small inputs beside its scalar twin before
+ * the set is used. An illegal instruction is caught, so that a machine that advertises what it
+ * cannot run falls back instead of dying.
+ *
+ * Why there is hidden state here, and only here: a signal handler has no argument of ours. The
+ * place to jump to is thread-local and set during a proof only; a lock keeps two proofs from
+ * swapping each other's handlers. */
+#include "backend/cpu/cpu_priv.h"
+
+#include "base/random.h"
+#include "tensor/dequant.h"
+#include "tensor/half.h"
+#include "tensor/ops.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+
+#define N_IN 256
+#define N_OUT 11
+#define N_TOKENS 5
+#define DIM 83
+/* Twins may differ by this share of the largest value: far above rounding, far below a mistake. */
+#define SLACK 2e-5f
+
+static _Thread_local sigjmp_buf *jump_target;
+static pthread_mutex_t handler_lock = PTHREAD_MUTEX_INITIALIZER;
+
+typedef struct proof_memory {
+    uint8_t weights[N_OUT * N_IN * 4];
+    float x[N_TOKENS * N_IN];
+    float bias[N_OUT];
+    float want[N_TOKENS * N_IN];
+    float got[N_TOKENS * N_IN];
+    int8_t q[2][N_TOKENS * N_IN];
+    tdm_cpu_x8_block blocks[2][N_TOKENS * N_IN / 32];
+    uint8_t pages[2][2 * 128 * 40 * 4];
+    uint8_t packed[64 * 1024];
+} proof_memory;
+
+typedef struct proof {
+    tdm_cpu_kernels scalar;
+    const tdm_cpu_kernels *kernels;
+    proof_memory *m;
+    void *scratch;
+    const char *failed;
+} proof;
+
+static void on_illegal(int signal_number) {
+    if (jump_target != NULL) {
+        siglongjmp(*jump_target, 1);
+    }
+    /* Not ours: another thread met a bad instruction. Die of it, as it would have without us. */
+    (void)signal(signal_number, SIG_DFL);
+    (void)raise(signal_number);
+}
+
+static float noise(uint32_t stream, uint32_t i) {
+    return (float)(2.0 * tdm_random_f64(7, stream, i, 0) - 1.0);
+}
+
+static void fill(float *out, int64_t n, uint32_t stream) {
+    for (int64_t i = 0; i < n; ++i) {
+        out[i] = noise(stream, (uint32_t)i);
+    }
+}
+
+static bool is_close(const float *want, const float *got, int64_t n) {
+    float largest = 1e-6f;
+    for (int64_t i = 0; i < n; ++i) {
+        largest = fmaxf(largest, fabsf(want[i]));
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        if (!(fabsf(want[i] - got[i]) <= SLACK * largest)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void expect(proof *p, bool is_true, const char *what) {
+    if (!is_true && p->failed == NULL) {
+        p->failed = what;
+    }
+}
+
+/* Random bits, with scales that are finite and small. */
+static void fill_weights(proof *p, tdm_dtype dtype) {
+    const tdm_dtype_info *info = &TDM_DTYPES[dtype];
+    size_t n_blocks = (size_t)N_OUT * N_IN / info->block_weights;
+    for (size_t i = 0; i < n_blocks * info->block_bytes; ++i) {
+        p->m->weights[i] = (uint8_t)tdm_random_u64(11, (uint32_t)dtype, (uint32_t)i, 0);
+    }
+    for (size_t b = 0; b < n_blocks; ++b) {
+        uint8_t *block = p->m->weights + b * info->block_bytes;
+        float value = noise(3, (uint32_t)b);
+        uint16_t half =
+            dtype == TDM_DTYPE_BF16 ? tdm_bf16_from_f32(value) : tdm_f16_from_f32(value * 0.125f);
+        if (dtype == TDM_DTYPE_F32) {
+            memcpy(block, &value, sizeof value);
+        } else if (dtype == TDM_DTYPE_Q6_K) {
+            memcpy(block + 208, &half, sizeof half);
+        } else {
+            memcpy(block, &half, sizeof half);
+            if (dtype == TDM_DTYPE_Q4_1 || dtype == TDM_DTYPE_Q5_1 || dtype == TDM_DTYPE_Q4_K ||
+                dtype == TDM_DTYPE_Q5_K) {
+                memcpy(block + 2, &half, sizeof half);
+            }
+        }
+    }
+}
+
+static void prove_products(proof *p, tdm_dtype dtype) {
+    proof_memory *m = p->m;
+    const tdm_dtype_info *info = &TDM_DTYPES[dtype];
+    tdm_weight w = {.dtype = dtype,
+                    .n_out = N_OUT,
+                    .n_in = N_IN,
+                    .data = m->weights,
+                    .row_bytes = (size_t)N_IN / info->block_weights * info->block_bytes};
+    tdm_cpu_x8 x8 = {.q = m->q[0], .ld_q = N_IN, .blocks = m->blocks[0], .ld_blocks = N_IN / 32};
+    tdm_cpu_linear_job job = {.weight = &w,
+                              .x = m->x,
+                              .ld_x = N_IN,
+                              .x8 = &x8,
+                              .bias = m->bias,
+                              .out = m->want,
+                              .ld_out = N_OUT};
+    int64_t n = N_TOKENS * N_OUT;
+    fill_weights(p, dtype);
+    fill(m->x, N_TOKENS * N_IN, 1);
+    p->scalar.linear_f32(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+    job.out = m->got;
+    p->kernels->linear_f32(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+    expect(p, is_close(m->want, m->got, n), "f32 products");
+    if (info->block_weights == 1) {
+        return;
+    }
+    job.out = m->want;
+    p->scalar.linear_i8(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+    job.out = m->got;
+    p->kernels->linear_i8(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+    expect(p, memcmp(m->want, m->got, (size_t)n * sizeof(float)) == 0, "int8 products");
+    size_t bytes = p->kernels->pack_bytes != NULL ? p->kernels->pack_bytes(dtype, N_OUT, N_IN) : 0;
+    if (bytes > 0 && bytes <= sizeof m->packed) {
+        w.packed = m->packed;
+        w.packed_bytes = bytes;
+        memset(m->got, 0, sizeof m->got);
+        p->kernels->pack(&w, 0, (N_OUT + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS);
+        p->kernels->linear_i8(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+        expect(p, memcmp(m->want, m->got, (size_t)n * sizeof(float)) == 0,
+               "int8 products of packed weights");
+    }
+}
+
+static void prove_quantize(proof *p) {
+    proof_memory *m = p->m;
+    fill(m->x, N_TOKENS * N_IN, 2);
+    memset(m->x + 64, 0, 32 * sizeof(float));
+    for (int i = 0; i < 2; ++i) {
+        const tdm_cpu_kernels *k = i == 0 ? &p->scalar : p->kernels;
+        for (int t = 0; t < N_TOKENS; ++t) {
+            k->quantize(m->x + t * N_IN, N_IN, m->q[i] + t * N_IN, m->blocks[i] + t * N_IN / 32);
+        }
+    }
+    expect(p, memcmp(m->q[0], m->q[1], sizeof m->q[0]) == 0, "rounding of activations");
+    expect(p, memcmp(m->blocks[0], m->blocks[1], sizeof m->blocks[0]) == 0,
+           "sums of rounded activations");
+}
+
+static void prove_rows(proof *p) {
+    proof_memory *m = p->m;
+    fill(m->x, N_TOKENS * N_IN, 4);
+    const float *a = m->x;
+    const float *b = m->x + N_IN;
+    p->scalar.rms_norm(m->want, a, b, DIM, 1e-5f);
+    p->kernels->rms_norm(m->got, a, b, DIM, 1e-5f);
+    expect(p, is_close(m->want, m->got, DIM), "rms_norm");
+    p->scalar.silu_mul(m->want, a, b, DIM);
+    p->kernels->silu_mul(m->got, a, b, DIM);
+    expect(p, is_close(m->want, m->got, DIM), "silu_mul");
+    for (int i = 0; i < 2; ++i) {
+        memcpy(m->want, a, N_IN * sizeof(float));
+        memcpy(m->got, a, N_IN * sizeof(float));
+        tdm_rope_pairing pairing = i == 0 ? TDM_ROPE_HALVES : TDM_ROPE_NEIGHBOURS;
+        p->scalar.rope(m->want, 2, 44, b, 21, pairing);
+        p->kernels->rope(m->got, 2, 44, b, 21, pairing);
+        expect(p, is_close(m->want, m->got, N_IN), "rope");
+    }
+    memcpy(m->want, a, N_IN * sizeof(float));
+    memcpy(m->got, a, N_IN * sizeof(float));
+    p->scalar.add(m->want, b, DIM);
+    p->kernels->add(m->got, b, DIM);
+    p->scalar.scale(m->want, 1.7f, DIM);
+    p->kernels->scale(m->got, 1.7f, DIM);
+    expect(p, memcmp(m->want, m->got, N_IN * sizeof(float)) == 0, "add and scale");
+    expect(p, p->scalar.argmax(a, DIM) == p->kernels->argmax(a, DIM), "argmax");
+}
+
+static void prove_attention(proof *p, tdm_dtype dtype) {
+    proof_memory *m = p->m;
+    uint8_t *k_pages[1] = {m->pages[0]};
+    uint8_t *v_pages[1] = {m->pages[1]};
+    tdm_kv_pages pages = {.k = k_pages,
+                          .v = v_pages,
+                          .page_shift = 7,
+                          .n_pages = 1,
+                          .dtype = dtype,
+                          .n_kv_heads = 2,
+                          .head_dim = 40,
+                          .value_dim = 24};
+    tdm_attention_span span = {.pages = &pages,
+                               .q = m->x,
+                               .out = m->want,
+                               .ld_q = 4 * 40,
+                               .ld_out = 4 * 24,
+                               .pos0 = 70,
+                               .n = 3,
+                               .n_heads = 4,
+                               .window = dtype == TDM_DTYPE_F32 ? 0 : 17,
+                               .scale = 0.3f,
+                               .softcap = dtype == TDM_DTYPE_F32 ? 0.0f : 5.0f};
+    fill(m->x, N_TOKENS * N_IN, 5);
+    size_t value_bytes = dtype == TDM_DTYPE_F32 ? 4 : 2;
+    for (uint32_t i = 0; i < 2 * 128 * 40; ++i) {
+        float value = noise(6, i);
+        p->scalar.kv_store(m->pages[0] + i * value_bytes, &value, 1, dtype);
+        p->scalar.kv_store(m->pages[1] + i * value_bytes, &value, 1, dtype);
+    }
+    for (int32_t head = 0; head < 4; head += 2) {
+        tdm_cpu_attention_item item = {
+            .span = &span, .head0 = head, .head1 = head + 2, .tok0 = 0, .tok1 = 3};
+        span.out = m->want;
+        p->scalar.attention(&item, p->scratch);
+        span.out = m->got;
+        p->kernels->attention(&item, p->scratch);
+    }
+    expect(p, is_close(m->want, m->got, 3 * 4 * 24), "attention");
+    uint8_t stored[2][DIM * 4];
+    memset(stored, 0, sizeof stored);
+    p->scalar.kv_store(stored[0], m->x, DIM, dtype);
+    p->kernels->kv_store(stored[1], m->x, DIM, dtype);
+    expect(p, memcmp(stored[0], stored[1], sizeof stored[0]) == 0, "rounding of keys and values");
+}
+
+static void prove_all(proof *p) {
+    prove_quantize(p);
+    for (int dtype = 0; dtype < TDM_DTYPE_COUNT; ++dtype) {
+        if (tdm_dequant_can((tdm_dtype)dtype)) {
+            prove_products(p, (tdm_dtype)dtype);
+        }
+    }
+    prove_rows(p);
+    prove_attention(p, TDM_DTYPE_F32);
+    prove_attention(p, TDM_DTYPE_BF16);
+}
+
+/* Runs the proof with the handler in place. Nothing between here and a kernel owns anything, so the
+ * jump leaves nothing behind. */
+static tdm_status prove_guarded(proof *p, tdm_error *err) {
+    struct sigaction ours = {.sa_handler = on_illegal};
+    struct sigaction before;
+    sigjmp_buf target;
+    (void)sigemptyset(&ours.sa_mask);
+    (void)pthread_mutex_lock(&handler_lock);
+    if (sigaction(SIGILL, &ours, &before) != 0) {
+        (void)pthread_mutex_unlock(&handler_lock);
+        return tdm_fail(err, TDM_E_IO, "cannot watch for illegal instructions");
+    }
+    if (sigsetjmp(target, 1) == 0) {
+        jump_target = &target;
+        prove_all(p);
+    } else {
+        p->failed = "an instruction is illegal here";
+    }
+    jump_target = NULL;
+    (void)sigaction(SIGILL, &before, NULL);
+    (void)pthread_mutex_unlock(&handler_lock);
+    return TDM_OK;
+}
+
+tdm_status tdm_cpu_prove(const tdm_cpu_kernels *kernels, const tdm_alloc *alloc,
+                         const char **out_failed, tdm_error *err) {
+    size_t scratch_bytes = tdm_cpu_scratch_bytes(N_IN);
+    tdm_status status = TDM_OK;
+    proof p = {.kernels = kernels};
+    *out_failed = NULL;
+    p.m = tdm_mem_alloc_aligned(alloc, sizeof *p.m, 64);
+    p.scratch = tdm_mem_alloc_aligned(alloc, scratch_bytes, 64);
+    if (p.m == NULL || p.scratch == NULL) {
+        status = tdm_fail_nomem(err, "the proof of an instruction set");
+        goto done;
+    }
+    memset(p.m, 0, sizeof *p.m);
+    fill(p.m->bias, N_OUT, 8);
+    tdm_cpu_kernels_scalar(&p.scalar);
+    TDM_TRY_GOTO(status, prove_guarded(&p, err), done);
+    *out_failed = p.failed;
+done:
+    tdm_mem_free_aligned(alloc, p.scratch, scratch_bytes, 64);
+    tdm_mem_free_aligned(alloc, p.m, sizeof *p.m, 64);
+    return status;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scalar twins of everything but the products, and the table of all. Written to be read: no tiling,
+ * no tricks. */
+#include "backend/cpu/cpu_priv.h"
+
+#include "backend/cpu/scalar/scalar_priv.h"
+#include "tensor/dequant.h"
+#include "tensor/half.h"
+
+#include <math.h>
+
+static void rms_norm(float *out, const float *x, const float *w, int64_t dim, float eps) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < dim; ++i) {
+        sum += (double)x[i] * (double)x[i];
+    }
+    float scale = 1.0f / sqrtf((float)(sum / (double)dim) + eps);
+    for (int64_t i = 0; i < dim; ++i) {
+        float value = x[i] * scale;
+        out[i] = w != NULL ? value * w[i] : value;
+    }
+}
+
+static void rope(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,
+                 tdm_rope_pairing pairing) {
+    bool halves = pairing == TDM_ROPE_HALVES;
+    for (int32_t h = 0; h < n_heads; ++h) {
+        float *head = x + (int64_t)h * head_dim;
+        for (int32_t j = 0; j < n_freq; ++j) {
+            float *a = halves ? &head[j] : &head[2 * j];
+            float *b = halves ? &head[j + n_freq] : &head[2 * j + 1];
+            float cosine = table[2 * j];
+            float sine = table[2 * j + 1];
+            float a0 = *a;
+            float b0 = *b;
+            *a = a0 * cosine - b0 * sine;
+            *b = b0 * cosine + a0 * sine;
+        }
+    }
+}
+
+/* One query: scores of one block of 64 positions, then the running maximum, sum and mix of values.
+ * scores: [64]; mix: [value_dim]. */
+static void attend(const tdm_attention_span *s, int32_t head, int32_t tok, float *scores,
+                   float *mix) {
+    const tdm_kv_pages *pages = s->pages;
+    int32_t kv_head = head / (s->n_heads / pages->n_kv_heads);
+    const float *q = s->q + (int64_t)tok * s->ld_q + (int64_t)head * pages->head_dim;
+    float *out = s->out + (int64_t)tok * s->ld_out + (int64_t)head * pages->value_dim;
+    int64_t end = s->pos0 + tok + 1;
+    int64_t begin = s->window > 0 ? tdm_cpu_max(0, end - s->window) : 0;
+    size_t value_bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
+    size_t slots = (size_t)1 << pages->page_shift;
+    float largest = -INFINITY;
+    float total = 0.0f;
+    float *row = mix + pages->value_dim; /* one key or value as f32 */
+    memset(mix, 0, (size_t)pages->value_dim * sizeof *mix);
+    for (int64_t block = begin / 64; block * 64 < end; ++block) {
+        int64_t lo = tdm_cpu_max(begin, block * 64);
+        int64_t hi = tdm_cpu_min(end, block * 64 + 64);
+        size_t page = (size_t)(block * 64 >> pages->page_shift) % pages->n_pages;
+        float block_max = -INFINITY;
+        for (int64_t p = lo; p < hi; ++p) {
+            size_t at = (size_t)kv_head * slots + ((size_t)p & (slots - 1));
+            double sum = 0.0;
+            tdm_dequant_row(pages->dtype,
+                            pages->k[page] + at * (size_t)pages->head_dim * value_bytes,
+                            pages->head_dim, row);
+            for (int32_t i = 0; i < pages->head_dim; ++i) {
+                sum += (double)q[i] * (double)row[i];
+            }
+            float score = (float)sum * s->scale;
+            if (s->softcap != 0.0f) {
+                score = s->softcap * tanhf(score / s->softcap);
+            }
+            scores[p - block * 64] = score;
+            block_max = score > block_max ? score : block_max;
+        }
+        float new_max = block_max > largest ? block_max : largest;
+        float keep = largest == -INFINITY ? 0.0f : expf(largest - new_max);
+        total *= keep;
+        for (int32_t i = 0; i < pages->value_dim; ++i) {
+            mix[i] *= keep;
+        }
+        for (int64_t p = lo; p < hi; ++p) {
+            size_t at = (size_t)kv_head * slots + ((size_t)p & (slots - 1));
+            float weight = expf(scores[p - block * 64] - new_max);
+            total += weight;
+            tdm_dequant_row(pages->dtype,
+                            pages->v[page] + at * (size_t)pages->value_dim * value_bytes,
+                            pages->value_dim, row);
+            for (int32_t i = 0; i < pages->value_dim; ++i) {
+                mix[i] += weight * row[i];
+            }
+        }
+        largest = new_max;
+    }
+    for (int32_t i = 0; i < pages->value_dim; ++i) {
+        out[i] = mix[i] / total;
+    }
+}
+
+static void attention(const tdm_cpu_attention_item *item, void *scratch) {
+    float *scores = scratch;
+    for (int32_t t = item->tok0; t < item->tok1; ++t) {
+        for (int32_t h = item->head0; h < item->head1; ++h) {
+            attend(item->span, h, t, scores, scores + TDM_CPU_ATTENTION_BLOCK);
+        }
+    }
+}
+
+static void kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype) {
+    if (dtype == TDM_DTYPE_F32) {
+        memcpy(out, x, (size_t)dim * sizeof *x);
+        return;
+    }
+    for (int32_t i = 0; i < dim; ++i) {
+        uint16_t value = tdm_bf16_from_f32(x[i]);
+        memcpy(out + 2 * (size_t)i, &value, sizeof value);
+    }
+}
+
+static void silu_mul(float *out, const float *gate, const float *up, int64_t dim) {
+    for (int64_t i = 0; i < dim; ++i) {
+        out[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+    }
+}
+
+static void add(float *x, const float *y, int64_t dim) {
+    for (int64_t i = 0; i < dim; ++i) {
+        x[i] += y[i];
+    }
+}
+
+static int32_t argmax(const float *x, int64_t dim) {
+    int64_t best = 0;
+    bool has_best = false;
+    for (int64_t i = 0; i < dim; ++i) {
+        if (!isnan(x[i]) && (!has_best || x[i] > x[best])) {
+            best = i;
+            has_best = true;
+        }
+    }
+    return (int32_t)best;
+}
+
+static void scale_row(float *x, float scale, int64_t dim) {
+    for (int64_t i = 0; i < dim; ++i) {
+        x[i] *= scale;
+    }
+}
+
+void tdm_cpu_kernels_scalar(tdm_cpu_kernels *kernels) {
+    *kernels = (tdm_cpu_kernels){
+        .linear_f32 = tdm_scalar_linear_f32,
+        .linear_i8 = tdm_scalar_linear_i8,
+        .quantize = tdm_scalar_quantize,
+        .rms_norm = rms_norm,
+        .rope = rope,
+        .attention = attention,
+        .kv_store = kv_store,
+        .silu_mul = silu_mul,
+        .add = add,
+        .argmax = argmax,
+        .scale = scale_row,
+    };
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Op entries: check once for every backend, then call the table. Refuses nothing that a kernel
+ * could survive; a kernel trusts whatever passed here. */
+#include "tensor/ops.h"
+
+#include "base/arith.h"
+
+tdm_status tdm_weight_check(const tdm_backend *be, const tdm_tensor_view *view, tdm_error *err) {
+    TDM_CHECK(be != NULL && view != NULL);
+    if ((uint32_t)view->dtype >= (uint32_t)TDM_DTYPE_COUNT || !be->ops->can_read(be, view->dtype)) {
+        const char *name = (uint32_t)view->dtype < (uint32_t)TDM_DTYPE_COUNT
+                               ? TDM_DTYPES[view->dtype].name
+                               : "an unknown type";
+        return tdm_fail(err, TDM_E_UNSUPPORTED, "%s cannot multiply weights stored as %s",
+                        be->ops->name(be), name);
+    }
+    if (view->rank != 2 || view->dims[0] <= 0 || view->dims[1] <= 0) {
+        return tdm_fail(err, TDM_E_SHAPE, "a weight must be a matrix with dimensions above zero");
+    }
+    const tdm_dtype_info *info = &TDM_DTYPES[view->dtype];
+    int64_t n_in = view->dims[1];
+    if (n_in % (int64_t)info->block_weights != 0) {
+        return tdm_fail(err, TDM_E_SHAPE, "a row of %lld weights is no whole number of %s blocks",
+                        (long long)n_in, info->name);
+    }
+    size_t row_bytes = 0;
+    size_t bytes = 0;
+    if (!tdm_mul_size((size_t)(n_in / (int64_t)info->block_weights), info->block_bytes,
+                      &row_bytes) ||
+        !tdm_mul_size(row_bytes, (size_t)view->dims[0], &bytes) || bytes != view->bytes ||
+        view->data == NULL) {
+        return tdm_fail(err, TDM_E_SHAPE, "a weight's bytes do not agree with its shape and type");
+    }
+    return TDM_OK;
+}
+
+tdm_status tdm_weight_init(tdm_backend *be, const tdm_tensor_view *view, tdm_weight *out_weight,
+                           tdm_error *err) {
+    TDM_CHECK(out_weight != NULL);
+    *out_weight = (tdm_weight){0};
+    TDM_TRY(tdm_weight_check(be, view, err));
+    return be->ops->weight_init(be, view, out_weight, err);
+}
+
+void tdm_weight_deinit(tdm_backend *be, tdm_weight *weight) {
+    if (weight != NULL && weight->data != NULL) {
+        be->ops->weight_deinit(be, weight);
+    }
+}
+
+void tdm_op_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
+                   const tdm_linear_part *parts, int32_t n_parts) {
+    TDM_CHECK(n >= 0 && n_parts >= 1 && n_parts <= TDM_LINEAR_PARTS_MAX);
+    if (n == 0) {
+        return;
+    }
+    TDM_CHECK(x != NULL);
+    for (int32_t i = 0; i < n_parts; ++i) {
+        const tdm_weight *w = parts[i].weight;
+        TDM_CHECK(w != NULL && w->data != NULL && parts[i].out != NULL);
+        TDM_CHECK(w->n_in == parts[0].weight->n_in && w->n_in <= ld_x);
+        TDM_CHECK(w->n_out <= parts[i].ld_out && parts[i].out != x);
+    }
+    be->ops->linear(be, x, ld_x, n, parts, n_parts);
+}
+
+tdm_status tdm_op_embed(tdm_backend *be, float *out, int64_t ld_out, const tdm_weight *table,
+                        const int32_t *ids, int64_t n, float scale, tdm_error *err) {
+    TDM_CHECK(table != NULL && table->data != NULL && n >= 0 && table->n_in <= ld_out);
+    for (int64_t i = 0; i < n; ++i) {
+        if (ids[i] < 0 || (int64_t)ids[i] >= table->n_out) {
+            (void)tdm_fail(err, TDM_E_ARG, "token id %d is outside the vocabulary", (int)ids[i]);
+            tdm_err_limit(err, "0 to %lld", (long long)(table->n_out - 1));
+            return TDM_E_ARG;
+        }
+    }
+    if (n > 0) {
+        TDM_CHECK(out != NULL);
+        be->ops->embed(be, out, ld_out, table, ids, n, scale);
+    }
+    return TDM_OK;
+}
+
+void tdm_op_rms_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                     const float *w, int64_t n, int64_t dim, float eps) {
+    TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_out && dim <= ld_x);
+    TDM_CHECK(out != x || ld_out == ld_x);
+    if (n > 0) {
+        TDM_CHECK(out != NULL && x != NULL);
+        be->ops->rms_norm(be, out, ld_out, x, ld_x, w, n, dim, eps);
+    }
+}
+
+void tdm_op_rope_table(tdm_backend *be, float *table, const int64_t *positions, int64_t n,
+                       const float *inv_freq, int32_t n_freq, float magnitude) {
+    TDM_CHECK(n >= 0 && n_freq >= 1);
+    if (n > 0) {
+        TDM_CHECK(table != NULL && positions != NULL && inv_freq != NULL);
+        be->ops->rope_table(be, table, positions, n, inv_freq, n_freq, magnitude);
+    }
+}
+
+void tdm_op_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
+                 int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing) {
+    TDM_CHECK(n >= 0 && n_heads >= 1 && head_dim >= 1 && n_freq >= 1);
+    TDM_CHECK(2 * (int64_t)n_freq <= head_dim && (int64_t)n_heads * head_dim <= ld_x);
+    if (n > 0) {
+        TDM_CHECK(x != NULL && table != NULL);
+        be->ops->rope(be, x, ld_x, n, n_heads, head_dim, table, n_freq, pairing);
+    }
+}
+
+static void check_pages(const tdm_kv_pages *pages, int64_t pos0, int64_t n) {
+    TDM_CHECK(pages != NULL && pages->k != NULL && pages->v != NULL && pages->n_pages >= 1);
+    TDM_CHECK(pages->page_shift >= 6 && pages->page_shift <= 24);
+    TDM_CHECK(pages->dtype == TDM_DTYPE_F32 || pages->dtype == TDM_DTYPE_BF16);
+    TDM_CHECK(pages->n_kv_heads >= 1);
+    TDM_CHECK(pages->head_dim >= 1 && pages->head_dim <= TDM_HEAD_DIM_MAX);
+    TDM_CHECK(pages->value_dim >= 1 && pages->value_dim <= TDM_HEAD_DIM_MAX);
+    TDM_CHECK(pos0 >= 0 && n <= (int64_t)pages->n_pages << pages->page_shift);
+}
+
+void tdm_op_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans) {
+    TDM_CHECK(n_spans >= 0);
+    for (int32_t i = 0; i < n_spans; ++i) {
+        const tdm_kv_write_span *s = &spans[i];
+        TDM_CHECK(s->n >= 0);
+        check_pages(s->pages, s->pos0, s->n);
+        TDM_CHECK((int64_t)s->pages->n_kv_heads * s->pages->head_dim <= s->ld_k);
+        TDM_CHECK((int64_t)s->pages->n_kv_heads * s->pages->value_dim <= s->ld_v);
+        TDM_CHECK(s->n == 0 || (s->k != NULL && s->v != NULL));
+    }
+    if (n_spans > 0) {
+        be->ops->kv_write(be, spans, n_spans);
+    }
+}
+
+void tdm_op_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans) {
+    TDM_CHECK(n_spans >= 0);
+    for (int32_t i = 0; i < n_spans; ++i) {
+        const tdm_attention_span *s = &spans[i];
+        TDM_CHECK(s->n >= 0 && s->window >= 0);
+        check_pages(s->pages, s->pos0, s->n);
+        TDM_CHECK(s->n_heads >= 1 && s->n_heads % s->pages->n_kv_heads == 0);
+        TDM_CHECK((int64_t)s->n_heads * s->pages->head_dim <= s->ld_q);
+        TDM_CHECK((int64_t)s->n_heads * s->pages->value_dim <= s->ld_out);
+        TDM_CHECK(s->n == 0 || (s->q != NULL && s->out != NULL && s->out != s->q));
+        /* What a query sees must still be held: everything, or its window. */
+        int64_t seen = s->pos0 + s->n;
+        if (s->window > 0 && seen > (int64_t)s->window - 1 + s->n) {
+            seen = (int64_t)s->window - 1 + s->n;
+        }
+        TDM_CHECK(seen <= (int64_t)s->pages->n_pages << s->pages->page_shift);
+    }
+    if (n_spans > 0) {
+        be->ops->attention(be, spans, n_spans);
+    }
+}
+
+void tdm_op_silu_mul(tdm_backend *be, float *out, int64_t ld_out, const float *gate,
+                     int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim) {
+    TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_out && dim <= ld_gate && dim <= ld_up);
+    TDM_CHECK(out != gate || ld_out == ld_gate);
+    if (n > 0) {
+        TDM_CHECK(out != NULL && gate != NULL && up != NULL && out != up);
+        be->ops->silu_mul(be, out, ld_out, gate, ld_gate, up, ld_up, n, dim);
+    }
+}
+
+void tdm_op_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
+                int64_t dim) {
+    TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_x && dim <= ld_y);
+    if (n > 0) {
+        TDM_CHECK(x != NULL && y != NULL);
+        be->ops->add(be, x, ld_x, y, ld_y, n, dim);
+    }
+}
+
+void tdm_op_argmax(tdm_backend *be, int32_t *ids, const float *x, int64_t ld_x, int64_t n,
+                   int64_t dim) {
+    TDM_CHECK(n >= 0 && dim >= 1 && dim <= INT32_MAX && dim <= ld_x);
+    if (n > 0) {
+        TDM_CHECK(ids != NULL && x != NULL);
+        be->ops->argmax(be, ids, x, ld_x, n, dim);
+    }
+}
