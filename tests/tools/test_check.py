@@ -122,6 +122,13 @@ VIOLATIONS = [
     ("dead-code", {"src/base/x.c": code("#if 0\nint tdm_x(void);\n#endif\n")}, "src/base/x.c:4"),
     ("dead-code", {"src/base/x.c": code("int tdm_x(int a) {\n    if (0 && a) {\n        return 1;"
                                         "\n    }\n    return 0;\n}\n")}, "src/base/x.c:5"),
+    ("export-map", {"include/tandem/tandem.h": header(
+        "TANDEM_TANDEM_H", "TDM_API const char *tdm_name(int a);\n"),
+                    "cmake/libtandem.map": "TANDEM_0 {\nglobal:\nlocal:\n    *;\n};\n"},
+     "include/tandem/tandem.h:7"),
+    ("export-map", {"include/tandem/tandem.h": header("TANDEM_TANDEM_H"),
+                    "cmake/libtandem.map": "TANDEM_0 {\nglobal:\n    tdm_gone;\n};\n"},
+     "cmake/libtandem.map:3"),
     ("format", {"src/base/x.c": code("int tdm_x( int a );\n")}, "src/base/x.c:4"),
 ]
 

@@ -81,7 +81,35 @@ def check_readmes(tree):
             yield path, 1, "src/%s has no README.md" % room
 
 
+def check_exports(tree):
+    header, script = "include/tandem/tandem.h", "cmake/libtandem.map"
+    if header not in tree.files or script not in tree.files:
+        return
+    code = tree.files[header].code
+    declared = {}
+    for i, token in enumerate(code):
+        if token.text == "TDM_API":
+            names = [t for t in code[i:i + 40] if t.text.startswith("tdm_")]
+            for name in names:
+                after = code[code.index(name) + 1]
+                if after.text == "(":
+                    declared[name.text] = name.line
+                    break
+    listed = {}
+    for number, line in enumerate(tree.files[script].lines, 1):
+        match = re.match(r"\s+(tdm_\w+);", line)
+        if match:
+            listed[match.group(1)] = number
+    for name in sorted(set(declared) - set(listed)):
+        yield header, declared[name], "%s is not in %s" % (name, script)
+    for name in sorted(set(listed) - set(declared)):
+        yield script, listed[name], "%s is no TDM_API function of %s" % (name, header)
+
+
 RULES = [
+    Rule("export-map", "The library exports exactly the TDM_API functions of the public header.",
+         "add the name to the newest version block of cmake/libtandem.map, or take it out of both",
+         check_exports),
     Rule("names", "Externs are tdm_<noun>_<verb>; statics are bare.",
          "make it static, or give it the prefix; drop the prefix from a static", check_names),
     Rule("global", "No mutable globals.",
