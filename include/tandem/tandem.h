@@ -68,6 +68,229 @@ TDM_API int tdm_status_http(tdm_status status);
 /* The exit code with which the command answers it. Threads: any. */
 TDM_API int tdm_status_exit_code(tdm_status status);
 
+/* Version of the library, "0.1.0". Threads: any. */
+TDM_API const char *tdm_version(void);
+
+/* ---- Model -------------------------------------------------------------------------------------
+ *
+ * A checkpoint opened for use: weights (mapped), tokenizer, chat template, and the threads that
+ * compute. Threads: a model and everything made from it belong to one thread at a time; only
+ * tdm_generation_cancel may be called from others. */
+
+typedef struct tdm_model tdm_model;
+
+typedef struct tdm_model_options {
+    /* All fields zero mean the defaults; initialise with TDM_MODEL_OPTIONS_INIT. */
+    const char *device; /* NULL or "cpu" */
+    const char *tier;   /* NULL or "fast"; "exact", "reference" */
+    const char *isa;    /* NULL: the best that the machine has; "scalar", "avx2", ... */
+    const char *kv;     /* NULL: f32 in reference and exact, bf16 in fast; "f32", "bf16" */
+    int32_t n_threads;  /* 0: physical cores */
+    int32_t n_batch;    /* most tokens of one forward; 0: 512 */
+    int64_t context;    /* most positions of a sequence; 0: what the model was made for */
+    bool is_strict;     /* warnings about the files become errors */
+    /* Layers made ready, of all; returning true stops with TDM_E_CANCELLED. */
+    bool (*progress)(void *arg, int32_t done, int32_t all);
+    void *progress_arg;
+    /* One line, no newline. level: 0 debug, 1 information, 2 warning. */
+    void (*log)(void *arg, int level, const char *line);
+    void *log_arg;
+    int log_level; /* least level that is passed on */
+} tdm_model_options;
+
+#define TDM_MODEL_OPTIONS_INIT                                                                     \
+    { 0 }
+
+/* Opens a .gguf file, or a folder with config.json and safetensors.
+ * Errors: TDM_E_NOT_FOUND, TDM_E_FORMAT, TDM_E_SHAPE, TDM_E_UNSUPPORTED, TDM_E_ARG, TDM_E_NO_FIT,
+ * TDM_E_NOMEM, TDM_E_IO, TDM_E_CANCELLED; where names the file and the offset or field.
+ * Owns: caller closes. options may be NULL. On failure *out_model is NULL. */
+TDM_API TDM_NODISCARD tdm_status tdm_model_open(tdm_model **out_model, const char *path,
+                                                const tdm_model_options *options, tdm_error *err);
+/* NULL-safe. Prompts and generations of the model are destroyed first. */
+TDM_API void tdm_model_close(tdm_model *model);
+
+typedef struct tdm_model_facts {
+    const char *architecture; /* "llama"; borrowed until close, like every text here */
+    const char *container;    /* "gguf", "safetensors" */
+    const char *backend;      /* "cpu-avx2" */
+    const char *tier;         /* "fast" */
+    const char *kv;           /* "bf16" */
+    const char *tokenizer;    /* one line, or NULL when the checkpoint has none */
+    bool has_chat_template;
+    int32_t n_layers, n_vocab, hidden, n_threads;
+    int64_t context; /* most positions of a sequence */
+    int64_t n_params;
+    size_t weight_bytes;
+    size_t kv_bytes_per_token; /* averaged over a whole context */
+    int32_t bos_id, eos_id;    /* -1: none */
+    double load_ms;
+} tdm_model_facts;
+
+TDM_API void tdm_model_describe(const tdm_model *model, tdm_model_facts *out_facts);
+
+/* ---- Text and ids ------------------------------------------------------------------------------
+ */
+
+#define TDM_TEXT_ADD_SPECIAL 1u   /* BOS and EOS as the tokenizer adds them */
+#define TDM_TEXT_PARSE_SPECIAL 2u /* special tokens spelled in the text become their ids */
+#define TDM_TEXT_SKIP_SPECIAL 4u  /* decoding leaves special tokens out */
+
+/* Ids of text[0..len). Writes at most cap ids and sets *out_n to how many there are; when that is
+ * more than cap the answer is TDM_E_LIMIT and the call can be repeated with a larger array.
+ * Errors: TDM_E_STATE (no tokenizer), TDM_E_FORMAT (not UTF-8, offset in where), TDM_E_LIMIT. */
+TDM_API TDM_NODISCARD tdm_status tdm_model_tokenize(const tdm_model *model, const char *text,
+                                                    size_t len, unsigned flags, int32_t *ids,
+                                                    size_t cap, size_t *out_n, tdm_error *err);
+/* Text of n ids as UTF-8 (invalid bytes become U+FFFD); the same protocol with bytes.
+ * Errors: TDM_E_STATE, TDM_E_ARG (an id outside the vocabulary), TDM_E_LIMIT. */
+TDM_API TDM_NODISCARD tdm_status tdm_model_detokenize(const tdm_model *model, const int32_t *ids,
+                                                      size_t n, unsigned flags, char *text,
+                                                      size_t cap, size_t *out_len, tdm_error *err);
+
+/* ---- Prompt ------------------------------------------------------------------------------------
+ *
+ * What a generation starts from: ids, and the text they came from. */
+
+typedef struct tdm_prompt tdm_prompt;
+
+typedef struct tdm_message {
+    const char *role;    /* "system", "user", "assistant", "tool" */
+    const char *content; /* UTF-8, NUL-terminated */
+} tdm_message;
+
+/* Text as it stands. flags: TDM_TEXT_ADD_SPECIAL, TDM_TEXT_PARSE_SPECIAL.
+ * Errors: TDM_E_ARG (no text at all), TDM_E_STATE, TDM_E_FORMAT, TDM_E_NOMEM. */
+TDM_API TDM_NODISCARD tdm_status tdm_prompt_from_text(tdm_prompt **out_prompt, tdm_model *model,
+                                                      const char *text, size_t len, unsigned flags,
+                                                      tdm_error *err);
+/* Ids as they stand; copied. Errors: TDM_E_ARG (none, or one outside the vocabulary). */
+TDM_API TDM_NODISCARD tdm_status tdm_prompt_from_ids(tdm_prompt **out_prompt, tdm_model *model,
+                                                     const int32_t *ids, size_t n, tdm_error *err);
+/* Messages through the model's own chat template, with its opening of the answer at the end. A
+ * special token spelled inside a message stays text.
+ * Errors: TDM_E_STATE (no template), TDM_E_FORMAT (the template refuses; what is its message). */
+TDM_API TDM_NODISCARD tdm_status tdm_prompt_from_chat(tdm_prompt **out_prompt, tdm_model *model,
+                                                      const tdm_message *messages,
+                                                      size_t n_messages, tdm_error *err);
+/* The same from a JSON object with "messages" and, as wanted, "tools", "documents",
+ * "add_generation_prompt" (default true), "continue_final_message", "now" and any variable of the
+ * template. */
+TDM_API TDM_NODISCARD tdm_status tdm_prompt_from_chat_json(tdm_prompt **out_prompt,
+                                                           tdm_model *model, const char *json,
+                                                           size_t len, tdm_error *err);
+TDM_API void tdm_prompt_destroy(tdm_prompt *prompt);
+/* Borrowed until destroy. text is NULL for a prompt from ids. */
+TDM_API const int32_t *tdm_prompt_ids(const tdm_prompt *prompt, size_t *out_n);
+TDM_API const char *tdm_prompt_text(const tdm_prompt *prompt, size_t *out_len);
+
+/* ---- Generation --------------------------------------------------------------------------------
+ */
+
+#define TDM_STOP_MAX 16
+#define TDM_STOP_BYTES_MAX 256
+#define TDM_TOP_MAX 20
+
+typedef struct tdm_bias {
+    int32_t id;
+    float bias; /* added to the logit */
+} tdm_bias;
+
+/* Every field has a neutral value; start from tdm_generation_options_init, which fills in the
+ * model's own recommendations (generation_config.json) where it has any. */
+typedef struct tdm_generation_options {
+    int32_t max_tokens;             /* 512; > 0 */
+    bool ignores_eos;               /* keep going past end-of-text tokens */
+    const char *stop[TDM_STOP_MAX]; /* texts that end the answer; not part of it */
+    size_t n_stop;
+    uint64_t seed;
+    bool has_seed;     /* false: one is drawn, and told in the stats */
+    float temperature; /* 0: greedy */
+    int32_t top_k;
+    float top_p, min_p, top_n_sigma;
+    float xtc_probability, xtc_threshold;
+    float repetition_penalty, presence_penalty, frequency_penalty;
+    int32_t penalty_window; /* tokens that penalties look back; 0: all */
+    float dry_multiplier, dry_base;
+    int32_t dry_allowed_length;
+    int32_t mirostat; /* 0, 1 or 2 */
+    float mirostat_tau, mirostat_eta;
+    const tdm_bias *bias;
+    size_t n_bias;
+    int32_t n_logprobs; /* -1: none; 0: of the chosen token; k <= 20: of the k best too */
+    bool skips_special; /* leave special tokens out of the text (default true) */
+} tdm_generation_options;
+
+TDM_API void tdm_generation_options_init(tdm_generation_options *options, const tdm_model *model);
+
+typedef enum tdm_finish {
+    TDM_FINISH_NONE,     /* more to come */
+    TDM_FINISH_STOP,     /* an end-of-text token or a stop text */
+    TDM_FINISH_LENGTH,   /* max_tokens, or the context is full */
+    TDM_FINISH_CANCELLED /* tdm_generation_cancel */
+} tdm_finish;
+
+typedef struct tdm_top {
+    int32_t id;
+    float logprob;
+} tdm_top;
+
+/* One step of a generation. Texts are borrowed until the next call. */
+typedef struct tdm_event {
+    int32_t id;       /* the committed token; -1 in an event that only carries text or the end */
+    bool is_content;  /* false for the token that ended the answer */
+    const char *text; /* what has become final: whole characters, no part of a stop text */
+    size_t text_len;
+    float logprob; /* natural logarithm; NaN unless asked for */
+    int32_t n_top;
+    tdm_top top[TDM_TOP_MAX]; /* descending */
+    tdm_finish finish;
+} tdm_event;
+
+typedef struct tdm_generation_stats {
+    int64_t n_prompt, n_decode;
+    double prefill_ms; /* from create to the first token's logits */
+    double decode_ms;  /* from the first token to the last */
+    uint64_t seed;
+} tdm_generation_stats;
+
+typedef struct tdm_generation tdm_generation;
+
+/* Copies what it needs from prompt and options. Checks that prompt and answer fit the context and
+ * that their keys and values fit into free memory.
+ * Errors: TDM_E_ARG (a field, named in where), TDM_E_NO_FIT (says positions or bytes), TDM_E_NOMEM.
+ * Owns: caller destroys, before the model closes. */
+TDM_API TDM_NODISCARD tdm_status tdm_generation_create(tdm_generation **out_generation,
+                                                       tdm_model *model, const tdm_prompt *prompt,
+                                                       const tdm_generation_options *options,
+                                                       tdm_error *err);
+/* Runs until the next token is committed; the first call reads the prompt. After an event with a
+ * finish, further calls give TDM_E_STATE. */
+TDM_API TDM_NODISCARD tdm_status tdm_generation_next(tdm_generation *generation,
+                                                     tdm_event *out_event, tdm_error *err);
+/* Makes the running or the next tdm_generation_next end with TDM_FINISH_CANCELLED. Threads: any;
+ * also from a signal handler. */
+TDM_API void tdm_generation_cancel(tdm_generation *generation);
+/* Continues the same sequence with more tokens (the next turn of a chat): appends ids to what the
+ * caches hold. Legal after an event with a finish. The prompt given is the whole conversation; what
+ * the caches already hold of it is not computed again. */
+TDM_API TDM_NODISCARD tdm_status tdm_generation_continue(tdm_generation *generation,
+                                                         const tdm_prompt *prompt, tdm_error *err);
+TDM_API void tdm_generation_stats_get(const tdm_generation *generation,
+                                      tdm_generation_stats *out_stats);
+TDM_API void tdm_generation_destroy(tdm_generation *generation);
+
+/* ---- Scoring -----------------------------------------------------------------------------------
+ */
+
+/* logprobs[i] is the log-probability of ids[i] given the ids before it, for i >= 1; logprobs[0] is
+ * NaN. top (NULL, or [n][n_top]) receives the n_top best at each position that predicts ids[i]; its
+ * row 0 is all id -1. chunk: tokens of one forward, 0: the model's n_batch.
+ * Errors: TDM_E_ARG, TDM_E_NO_FIT, TDM_E_NOMEM. */
+TDM_API TDM_NODISCARD tdm_status tdm_model_score(tdm_model *model, const int32_t *ids, size_t n,
+                                                 int32_t chunk, float *logprobs, int32_t n_top,
+                                                 tdm_top *top, tdm_error *err);
+
 #ifdef __cplusplus
 }
 #endif
