@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * GGUF v2 and v3: metadata and tensor table, bounded and typed. Floor 3.
- * Source: shared/spec/gguf.md section 4, the ggml project's docs/gguf.md. */
+ * Source: shared/spec/gguf.md section 4, the ggml project's docs/gguf.md.
+ * Limits: 65,536 keys of 65,535 bytes, strings of 64 MiB, arrays 4 deep, 1,048,576 tensors with
+ * names of 63 bytes and 1 to 4 dimensions, alignment 8 to 65,536, a header of 1 GiB.
+ * Threads: read-only after parse. */
 #ifndef TDM_FORMATS_GGUF_H
 #define TDM_FORMATS_GGUF_H
 
@@ -31,7 +34,8 @@ typedef struct tdm_gguf_text { /* not NUL-terminated, borrowed from the mapped f
     size_t len;
 } tdm_gguf_text;
 
-/* Parses bytes that stay mapped for the life of the result. name is for error messages.
+/* Parses bytes that stay mapped for the life of the result, and are aligned to 8. name is for error
+ * messages. The parts of a split file parse one by one; putting them together is checkpoint.c's.
  * Errors: TDM_E_FORMAT, TDM_E_LIMIT, TDM_E_UNSUPPORTED (version, byte order), TDM_E_NOMEM. */
 TDM_NODISCARD tdm_status tdm_gguf_parse(tdm_gguf **out, const tdm_alloc *alloc, const uint8_t *data,
                                         size_t bytes, const char *name, tdm_error *err);
@@ -42,7 +46,19 @@ size_t tdm_gguf_n_tensors(const tdm_gguf *gguf);
 const char *tdm_gguf_tensor_name(const tdm_gguf *gguf, size_t idx);
 const tdm_tensor_view *tdm_gguf_tensor_view(const tdm_gguf *gguf, size_t idx);
 uint64_t tdm_gguf_tensor_offset(const tdm_gguf *gguf, size_t idx);
+/* false when there is none of that name. */
+bool tdm_gguf_find_tensor(const tdm_gguf *gguf, const char *name, size_t *out_idx);
 uint32_t tdm_gguf_version(const tdm_gguf *gguf);
+/* general.architecture, NUL-terminated and owned by the gguf; NULL when absent or no plain text. */
+const char *tdm_gguf_architecture(const tdm_gguf *gguf);
+
+/* Bytes of the data part that no tensor uses. Odd, not wrong: the caller warns or refuses. */
+typedef struct tdm_gguf_gaps {
+    uint64_t hole_bytes;  /* between tensors, padding to the alignment not counted */
+    uint64_t hole_offset; /* of the first hole, in the file */
+    uint64_t trailing_bytes;
+} tdm_gguf_gaps;
+tdm_gguf_gaps tdm_gguf_gaps_of(const tdm_gguf *gguf);
 
 /* Metadata by key. has answers presence; the typed getters leave *out alone and return false when
  * the key is absent or of another type (integers of any width convert when the value fits; floats
@@ -58,7 +74,8 @@ bool tdm_gguf_get_text(const tdm_gguf *gguf, const char *key, tdm_gguf_text *out
 /* Arrays. n is set and the element type returned through out_type; false when absent or not an
  * array. */
 bool tdm_gguf_array(const tdm_gguf *gguf, const char *key, tdm_gguf_type *out_type, size_t *out_n);
-/* Element idx < n of an array; strings are indexed at parse time, so that this is O(1). */
+/* Element idx < n of an array; strings are indexed at parse time, so that this is O(1). Elements of
+ * a bool array are read as integers 0 and 1; no other type converts. */
 bool tdm_gguf_array_text(const tdm_gguf *gguf, const char *key, size_t idx, tdm_gguf_text *out);
 bool tdm_gguf_array_i64(const tdm_gguf *gguf, const char *key, size_t idx, int64_t *out);
 bool tdm_gguf_array_f64(const tdm_gguf *gguf, const char *key, size_t idx, double *out);
