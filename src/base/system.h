@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Facts about the machine that decide what fits. Floor 0. */
+#ifndef TDM_BASE_SYSTEM_H
+#define TDM_BASE_SYSTEM_H
+
+#include <stddef.h>
+
+/* Bytes that this process could still take without swapping: the kernel's MemAvailable, cut down to
+ * what the control group leaves. SIZE_MAX when the system does not tell. Threads: any. */
+size_t tdm_memory_available(void);
+
+#endif

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Generation: one sequence from prompt to end. `history` holds every committed id, prompt included;
+ * the caches hold its first state->length ids, and what lies behind them is fed by the next step:
+ *
+ *   history   | prompt ............................ | answer ........ | last |
+ *   caches    |<------------- state->length ------------------------->|
+ *
+ * One next(): feed what is missing in pieces of n_batch, sample from the last logits, commit,
+ * decode to text. A token is in history before it is in the caches, so a cancelled or failed step
+ * can be repeated. */
+#include "engine/model_priv.h"
+
+#include "engine/prompt_priv.h"
+#include "engine/sequence_priv.h"
+#include "engine/stops.h"
+#include "sample/sampler.h"
+#include "text/detok.h"
+
+#include <math.h>
+#include <string.h>
+
+struct tdm_generation {
+    tdm_model *model;
+    tdm_state *state;
+    tdm_sampler *sampler;
+    tdm_detok *detok; /* NULL without a tokenizer */
+    tdm_stops stops;
+    tdm_ids history;
+    float *logits;  /* [n_vocab] */
+    tdm_buf pieces; /* decoded, not yet through the stop texts */
+    tdm_buf text;   /* of the last event */
+    int32_t max_tokens;
+    int32_t n_answer;      /* tokens of this answer */
+    uint32_t n_drawn;      /* tokens of all answers: the index of the random stream */
+    int64_t positions_max; /* committed ids never exceed this */
+    bool ignores_eos;
+    bool is_finished;
+    atomic_bool is_cancelled;
+    bool wants_logprobs;
+    tdm_generation_stats stats;
+    double start_ms;
+    double first_ms;
+};
+
+void tdm_generation_options_init(tdm_generation_options *options, const tdm_model *model) {
+    const tdm_sampling *d = &TDM_SAMPLING_DEFAULT;
+    *options = (tdm_generation_options){
+        .max_tokens = 512,
+        .temperature = d->temperature,
+        .top_k = d->top_k,
+        .top_p = d->top_p,
+        .min_p = d->min_p,
+        .top_n_sigma = d->top_n_sigma,
+        .xtc_probability = d->xtc_probability,
+        .xtc_threshold = d->xtc_threshold,
+        .repetition_penalty = d->repetition_penalty,
+        .presence_penalty = d->presence_penalty,
+        .frequency_penalty = d->frequency_penalty,
+        .penalty_window = d->repetition_window,
+        .dry_multiplier = d->dry_multiplier,
+        .dry_base = d->dry_base,
+        .dry_allowed_length = d->dry_allowed_length,
+        .mirostat = d->mirostat,
+        .mirostat_tau = d->mirostat_tau,
+        .mirostat_eta = d->mirostat_eta,
+        .n_logprobs = -1,
+        .skips_special = true,
+    };
+    if (model != NULL) {
+        const tdm_generation_config *g = &model->generation_config;
+        bool is_sampled = !g->has_do_sample || g->is_sampled;
+        if (is_sampled && !isnan(g->temperature)) {
+            options->temperature = (float)g->temperature;
+        }
+        if (is_sampled && g->top_k >= 0) {
+            options->top_k = g->top_k;
+        }
+        if (is_sampled && !isnan(g->top_p)) {
+            options->top_p = (float)g->top_p;
+        }
+        if (is_sampled && !isnan(g->min_p)) {
+            options->min_p = (float)g->min_p;
+        }
+        if (!isnan(g->repetition_penalty)) {
+            options->repetition_penalty = (float)g->repetition_penalty;
+        }
+    }
+}
+
+/* The record of the sampler; lists are borrowed from options for the call. */
+static void fill_sampling(tdm_sampling *s, const tdm_generation_options *o, uint64_t seed) {
+    *s = TDM_SAMPLING_DEFAULT;
+    s->temperature = o->temperature;
+    s->top_k = o->top_k;
+    s->top_p = o->top_p;
+    s->min_p = o->min_p;
+    s->top_n_sigma = o->top_n_sigma;
+    s->xtc_probability = o->xtc_probability;
+    s->xtc_threshold = o->xtc_threshold;
+    s->repetition_penalty = o->repetition_penalty;
+    s->presence_penalty = o->presence_penalty;
+    s->frequency_penalty = o->frequency_penalty;
+    s->repetition_window = o->penalty_window;
+    s->presence_window = o->penalty_window;
+    s->frequency_window = o->penalty_window;
+    s->dry_multiplier = o->dry_multiplier;
+    s->dry_base = o->dry_base;
+    s->dry_allowed_length = o->dry_allowed_length;
+    s->mirostat = o->mirostat;
+    s->mirostat_tau = o->mirostat_tau;
+    s->mirostat_eta = o->mirostat_eta;
+    s->n_bias = o->n_bias;
+    s->n_logprobs = o->n_logprobs;
+    s->seed = seed;
+}
+
+/* Newlines and end-of-text tokens, which XTC must not remove. Returns how many of cap were filled.
+ */
+static size_t exempt_ids(const tdm_model *model, int32_t *ids, size_t cap) {
+    size_t n = 0;
+    for (int32_t i = 0; i < model->config.n_eos && n < cap; i++) {
+        ids[n++] = model->config.eos_ids[i];
+    }
+    if (model->tokenizer != NULL) {
+        static const char *const NEWLINES[] = {
+            "\n", "\xC4\x8A", "<0x0A>"}; /* plain, byte-level alphabet, byte token */
+        size_t n_eog = tdm_tokenizer_n_eog(model->tokenizer);
+        for (size_t i = 0; i < n_eog && n < cap; i++) {
+            ids[n++] = tdm_tokenizer_eog_at(model->tokenizer, i);
+        }
+        for (size_t i = 0; i < sizeof NEWLINES / sizeof NEWLINES[0] && n < cap; i++) {
+            int32_t id = tdm_tokenizer_find(model->tokenizer, NEWLINES[i], strlen(NEWLINES[i]));
+            if (id >= 0) {
+                ids[n++] = id;
+            }
+        }
+    }
+    return n;
+}
+
+#define EXEMPT_MAX 64
+
+static tdm_status make_sampler(tdm_generation *g, const tdm_generation_options *options,
+                               tdm_error *err) {
+    tdm_sampling sampling;
+    int32_t exempt[EXEMPT_MAX];
+    tdm_logit_bias bias[TDM_LOGIT_BIAS_MAX];
+    if (options->n_bias > TDM_LOGIT_BIAS_MAX) {
+        (void)tdm_fail(err, TDM_E_ARG, "%zu logit biases were given", options->n_bias);
+        tdm_err_where(err, "bias");
+        tdm_err_limit(err, "%d entries", TDM_LOGIT_BIAS_MAX);
+        return TDM_E_ARG;
+    }
+    for (size_t i = 0; i < options->n_bias; i++) {
+        bias[i] = (tdm_logit_bias){options->bias[i].id, options->bias[i].bias};
+    }
+    fill_sampling(&sampling, options, g->stats.seed);
+    sampling.bias = bias;
+    sampling.xtc_exempt_ids = exempt;
+    sampling.n_xtc_exempt = exempt_ids(g->model, exempt, EXEMPT_MAX);
+    g->wants_logprobs = options->n_logprobs >= 0;
+    return tdm_sampler_create(&g->sampler, g->model->alloc, &sampling, g->model->config.n_vocab,
+                              err);
+}
+
+/* A seed that two runs will not share: both clocks, stirred. */
+static uint64_t draw_seed(const tdm_model *model) {
+    uint64_t a = (uint64_t)model->clock->unix_ns(model->clock->ctx);
+    uint64_t b = (uint64_t)model->clock->monotonic_ns(model->clock->ctx);
+    uint64_t x = a ^ (b << 32) ^ (b >> 32);
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9); /* the finaliser of SplitMix64 */
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return (x ^ (x >> 31)) >> 1; /* 63 bits: a JSON integer everywhere */
+}
+
+/* Room for every position that this answer may reach. */
+static tdm_status set_limits(tdm_generation *g, size_t n_prompt, tdm_error *err) {
+    int64_t context = g->model->context;
+    int64_t wanted = 0;
+    TDM_TRY(tdm_sequence_check_fit(g->model, n_prompt, err));
+    wanted = (int64_t)n_prompt + g->max_tokens;
+    g->positions_max = wanted < context ? wanted : context;
+    return tdm_sequence_check_fit(g->model, (size_t)g->positions_max, err);
+}
+
+static tdm_status take_prompt(tdm_generation *g, const tdm_prompt *prompt, size_t from,
+                              tdm_error *err) {
+    for (size_t i = from; i < prompt->ids.len; i++) {
+        if (tdm_ids_append(&g->history, prompt->ids.ids[i], 0, 0) != TDM_OK) {
+            return tdm_fail_nomem(err, "a sequence's history");
+        }
+    }
+    return tdm_sampler_accept(g->sampler, prompt->ids.ids + from, prompt->ids.len - from, err);
+}
+
+static tdm_status build(tdm_generation *g, const tdm_prompt *prompt,
+                        const tdm_generation_options *options, tdm_error *err) {
+    tdm_model *model = g->model;
+    if (options->max_tokens <= 0) {
+        (void)tdm_fail(err, TDM_E_ARG, "max_tokens is %d", (int)options->max_tokens);
+        tdm_err_where(err, "max_tokens");
+        tdm_err_limit(err, "1 or more");
+        return TDM_E_ARG;
+    }
+    g->max_tokens = options->max_tokens;
+    g->ignores_eos = options->ignores_eos;
+    TDM_TRY(tdm_stops_init(&g->stops, model->alloc, options->stop, options->n_stop, err));
+    if (options->n_stop > 0) {
+        TDM_TRY(tdm_model_need_tokenizer(model, err));
+    }
+    TDM_TRY(set_limits(g, prompt->ids.len, err));
+    g->stats.seed = options->has_seed ? options->seed : draw_seed(model);
+    TDM_TRY(make_sampler(g, options, err));
+    if (model->tokenizer != NULL) {
+        TDM_TRY(tdm_detok_create(&g->detok, model->alloc, model->tokenizer, options->skips_special,
+                                 err));
+    }
+    g->logits = tdm_mem_alloc_aligned(model->alloc, (size_t)model->config.n_vocab * sizeof(float),
+                                      TDM_ALIGN_CACHE_LINE);
+    if (g->logits == NULL) {
+        return tdm_fail_nomem(err, "a row of logits");
+    }
+    TDM_TRY(model->graph->ops->reserve(model->graph, model->n_batch, 1, 1, err));
+    TDM_TRY(model->graph->ops->state_create(model->graph, model->kv_dtype, model->n_batch,
+                                            &g->state, err));
+    g->stats.n_prompt = (int64_t)prompt->ids.len;
+    return take_prompt(g, prompt, 0, err);
+}
+
+tdm_status tdm_generation_create(tdm_generation **out_generation, tdm_model *model,
+                                 const tdm_prompt *prompt, const tdm_generation_options *options,
+                                 tdm_error *err) {
+    tdm_status status = TDM_OK;
+    tdm_generation *g = tdm_mem_calloc(model->alloc, 1, sizeof *g);
+    *out_generation = NULL;
+    if (g == NULL) {
+        return tdm_fail_nomem(err, "a generation");
+    }
+    g->model = model;
+    tdm_ids_init(&g->history, model->alloc);
+    tdm_buf_init(&g->pieces, model->alloc, 0);
+    tdm_buf_init(&g->text, model->alloc, 0);
+    g->start_ms = tdm_model_now_ms(model);
+    status = build(g, prompt, options, err);
+    if (status != TDM_OK) {
+        tdm_generation_destroy(g);
+        return status;
+    }
+    *out_generation = g;
+    return TDM_OK;
+}
+
+void tdm_generation_destroy(tdm_generation *g) {
+    if (g == NULL) {
+        return;
+    }
+    g->model->graph->ops->state_destroy(g->model->graph, g->state);
+    tdm_sampler_destroy(g->sampler);
+    tdm_detok_destroy(g->detok);
+    tdm_stops_deinit(&g->stops);
+    tdm_ids_deinit(&g->history);
+    tdm_buf_deinit(&g->pieces);
+    tdm_buf_deinit(&g->text);
+    tdm_mem_free_aligned(g->model->alloc, g->logits,
+                         (size_t)g->model->config.n_vocab * sizeof(float), TDM_ALIGN_CACHE_LINE);
+    tdm_mem_free(g->model->alloc, g, sizeof *g);
+}
+
+void tdm_generation_cancel(tdm_generation *g) {
+    atomic_store(&g->is_cancelled, true);
+}
+
+/* Feeds history past the caches; the logits of its last id end in g->logits. False in *out_done:
+ * cancelled between two pieces. */
+static tdm_status feed(tdm_generation *g, bool *out_done, tdm_error *err) {
+    tdm_graph *graph = g->model->graph;
+    *out_done = false;
+    while ((size_t)g->state->length < g->history.len) {
+        size_t left = g->history.len - (size_t)g->state->length;
+        int32_t n = left < (size_t)g->model->n_batch ? (int32_t)left : g->model->n_batch;
+        bool is_last = (size_t)n == left;
+        const tdm_step_row row = {
+            .phase = n == 1 ? TDM_PHASE_DECODE : TDM_PHASE_PROMPT,
+            .state = g->state,
+            .tokens = g->history.ids + g->state->length,
+            .n_tokens = n,
+            .logits_from = is_last ? n - 1 : n,
+        };
+        const tdm_step step = {.rows = &row, .n_rows = 1, .logits = g->logits};
+        if (atomic_load(&g->is_cancelled)) {
+            return TDM_OK;
+        }
+        TDM_TRY(graph->ops->forward(graph, &step, err));
+    }
+    *out_done = true;
+    return TDM_OK;
+}
+
+/* Decodes id, and passes the text through the stop texts into g->text. */
+static tdm_status emit_text(tdm_generation *g, int32_t id, bool *out_stopped, tdm_error *err) {
+    *out_stopped = false;
+    if (g->detok == NULL) {
+        return TDM_OK;
+    }
+    tdm_buf_reset(&g->pieces);
+    TDM_TRY(tdm_detok_push(g->detok, &id, 1, &g->pieces, err));
+    return tdm_stops_push(&g->stops, g->pieces.data, g->pieces.len, &g->text, out_stopped) == TDM_OK
+               ? TDM_OK
+               : tdm_fail_nomem(err, "an answer's text");
+}
+
+/* The tail of the text: half characters replaced, held beginnings of stop texts given out. */
+static tdm_status emit_tail(tdm_generation *g, bool *out_stopped, tdm_error *err) {
+    *out_stopped = false;
+    if (g->detok == NULL) {
+        return TDM_OK;
+    }
+    tdm_buf_reset(&g->pieces);
+    TDM_TRY(tdm_detok_finish(g->detok, &g->pieces, err));
+    if (tdm_stops_push(&g->stops, g->pieces.data, g->pieces.len, &g->text, out_stopped) != TDM_OK ||
+        (!*out_stopped && tdm_stops_finish(&g->stops, &g->text, out_stopped) != TDM_OK)) {
+        return tdm_fail_nomem(err, "an answer's text");
+    }
+    return TDM_OK;
+}
+
+static void note_times(tdm_generation *g) {
+    double now = tdm_model_now_ms(g->model);
+    if (g->n_answer == 0) {
+        g->first_ms = now;
+        g->stats.prefill_ms = now - g->start_ms;
+    } else {
+        g->stats.decode_ms = now - g->first_ms;
+    }
+}
+
+static void fill_event(tdm_event *event, const tdm_generation *g, const tdm_sampled *sampled) {
+    event->id = sampled->id;
+    event->logprob = g->wants_logprobs ? sampled->logprob : NAN;
+    event->n_top = sampled->n_top;
+    for (int32_t i = 0; i < sampled->n_top; i++) {
+        event->top[i] = (tdm_top){sampled->top[i].id, sampled->top[i].logprob};
+    }
+}
+
+/* Adds the sampled id to the committed ones and decides whether the answer goes on. */
+static tdm_status commit(tdm_generation *g, const tdm_sampled *sampled, tdm_event *event,
+                         tdm_error *err) {
+    bool is_stopped = false;
+    bool is_end = !g->ignores_eos && tdm_model_is_end(g->model, sampled->id);
+    if (tdm_ids_append(&g->history, sampled->id, 0, 0) != TDM_OK) {
+        return tdm_fail_nomem(err, "a sequence's history");
+    }
+    TDM_TRY(tdm_sampler_accept(g->sampler, &sampled->id, 1, err));
+    g->n_answer++;
+    g->n_drawn++;
+    fill_event(event, g, sampled);
+    event->is_content = !is_end;
+    if (!is_end) {
+        g->stats.n_decode++;
+        TDM_TRY(emit_text(g, sampled->id, &is_stopped, err));
+    }
+    if (is_end || is_stopped) {
+        event->finish = TDM_FINISH_STOP;
+    } else if (g->n_answer >= g->max_tokens || (int64_t)g->history.len >= g->positions_max) {
+        event->finish = TDM_FINISH_LENGTH;
+    }
+    if (event->finish != TDM_FINISH_NONE && !is_stopped) {
+        TDM_TRY(emit_tail(g, &is_stopped, err));
+        event->finish = is_stopped ? TDM_FINISH_STOP : event->finish;
+    }
+    return TDM_OK;
+}
+
+static tdm_status end_cancelled(tdm_generation *g, tdm_event *event, tdm_error *err) {
+    bool is_stopped = false;
+    TDM_TRY(emit_tail(g, &is_stopped, err));
+    event->finish = TDM_FINISH_CANCELLED;
+    return TDM_OK;
+}
+
+tdm_status tdm_generation_next(tdm_generation *g, tdm_event *out_event, tdm_error *err) {
+    bool is_fed = false;
+    *out_event = (tdm_event){.id = -1, .text = "", .logprob = NAN};
+    if (g->is_finished) {
+        (void)tdm_fail(err, TDM_E_STATE, "the answer has ended");
+        tdm_err_remedy(err, "continue it with the next turn, or create a new generation");
+        return TDM_E_STATE;
+    }
+    tdm_buf_reset(&g->text);
+    TDM_TRY(feed(g, &is_fed, err));
+    if (is_fed) {
+        tdm_sampled sampled;
+        bool is_finite = true;
+        note_times(g);
+        tdm_sampler_sample(g->sampler, g->logits, g->n_drawn, &sampled, &is_finite);
+        if (!is_finite) {
+            g->state->is_poisoned = true;
+            (void)tdm_fail(err, TDM_E_INTERNAL, "the model gave no finite logit at position %lld",
+                           (long long)g->state->length - 1);
+            tdm_err_remedy(err,
+                           "the weights are damaged or unsuited to this tier; try --tier exact");
+            return TDM_E_INTERNAL;
+        }
+        TDM_TRY(commit(g, &sampled, out_event, err));
+    } else {
+        TDM_TRY(end_cancelled(g, out_event, err));
+    }
+    g->is_finished = out_event->finish != TDM_FINISH_NONE;
+    if (g->text.len > 0) {
+        out_event->text = g->text.data;
+        out_event->text_len = g->text.len;
+    }
+    return TDM_OK;
+}
+
+/* Length of what history and prompt share. */
+static size_t common_prefix(const tdm_generation *g, const tdm_prompt *prompt) {
+    size_t n = g->history.len < prompt->ids.len ? g->history.len : prompt->ids.len;
+    size_t i = 0;
+    while (i < n && g->history.ids[i] == prompt->ids.ids[i]) {
+        i++;
+    }
+    return i;
+}
+
+/* Makes the caches hold the first n ids at most: trimmed where every layer can, else begun anew. */
+static tdm_status rewind_to(tdm_generation *g, int64_t n, tdm_error *err) {
+    tdm_state *state = g->state;
+    int64_t surplus = state->length - n;
+    bool can_trim = !state->is_poisoned;
+    if (surplus <= 0 && can_trim) {
+        return TDM_OK;
+    }
+    for (int32_t i = 0; i < state->n_caches; i++) {
+        can_trim = can_trim && state->caches[i]->ops->can_trim(state->caches[i], surplus);
+    }
+    if (!can_trim) {
+        tdm_state *fresh = NULL;
+        TDM_TRY(g->model->graph->ops->state_create(g->model->graph, g->model->kv_dtype,
+                                                   g->model->n_batch, &fresh, err));
+        g->model->graph->ops->state_destroy(g->model->graph, state);
+        g->state = fresh;
+        return TDM_OK;
+    }
+    for (int32_t i = 0; i < state->n_caches; i++) {
+        TDM_TRY(state->caches[i]->ops->trim(state->caches[i], surplus, err));
+    }
+    state->length = n;
+    return TDM_OK;
+}
+
+tdm_status tdm_generation_continue(tdm_generation *g, const tdm_prompt *prompt, tdm_error *err) {
+    size_t shared = common_prefix(g, prompt);
+    /* The last id must pass the model again, since its logits are what is sampled from. */
+    size_t kept = shared < prompt->ids.len ? shared : prompt->ids.len - 1;
+    if (!g->is_finished) {
+        return tdm_fail(err, TDM_E_STATE, "the answer has not ended");
+    }
+    TDM_TRY(set_limits(g, prompt->ids.len, err));
+    TDM_TRY(rewind_to(g, (int64_t)kept, err));
+    g->history.len = shared;
+    TDM_TRY(take_prompt(g, prompt, shared, err));
+    g->n_answer = 0;
+    g->stats.n_prompt = (int64_t)prompt->ids.len;
+    g->stats.n_decode = 0;
+    g->stats.prefill_ms = 0.0;
+    g->stats.decode_ms = 0.0;
+    g->start_ms = tdm_model_now_ms(g->model);
+    atomic_store(&g->is_cancelled, false);
+    g->is_finished = false;
+    return TDM_OK;
+}
+
+void tdm_generation_stats_get(const tdm_generation *g, tdm_generation_stats *out_stats) {
+    *out_stats = g->stats;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening and closing a model: checkpoint, config, graph, tokenizer and template in that order,
+ * given back in reverse (spec/systems.md 16: the graph goes before the weights that it borrows). A
+ * tokenizer or template that this build cannot read does not stop the weights from being used by
+ * ids; the reason is kept and told when text is asked for. */
+#include "engine/model_priv.h"
+
+#include "base/buf.h"
+#include "base/thread.h"
+#include "model/model.h"
+
+#include <string.h>
+
+#define N_BATCH_DEFAULT 512
+#define N_BATCH_MAX 65536
+#define CONTEXT_MAX ((int64_t)1 << 24)
+
+double tdm_model_now_ms(const tdm_model *model) {
+    return (double)model->clock->monotonic_ns(model->clock->ctx) * 1e-6;
+}
+
+tdm_status tdm_model_need_tokenizer(const tdm_model *model, tdm_error *err) {
+    if (model->tokenizer != NULL) {
+        return TDM_OK;
+    }
+    if (model->tokenizer_error.code != TDM_OK && model->tokenizer_error.code != TDM_E_NOT_FOUND) {
+        if (err != NULL) {
+            *err = model->tokenizer_error;
+        }
+        return model->tokenizer_error.code;
+    }
+    (void)tdm_fail(err, TDM_E_STATE, "the checkpoint has no tokenizer");
+    tdm_err_where(err, "%s", tdm_checkpoint_path(model->checkpoint));
+    tdm_err_remedy(err, "put tokenizer.json beside the weights, or give ids");
+    return TDM_E_STATE;
+}
+
+bool tdm_model_is_end(const tdm_model *model, int32_t id) {
+    for (int32_t i = 0; i < model->config.n_eos; i++) {
+        if (model->config.eos_ids[i] == id) {
+            return true;
+        }
+    }
+    if (model->tokenizer != NULL) {
+        size_t n = tdm_tokenizer_n_eog(model->tokenizer);
+        for (size_t i = 0; i < n; i++) {
+            if (tdm_tokenizer_eog_at(model->tokenizer, i) == id) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void forward_log(void *ctx, tdm_log_level level, const char *text) {
+    const tdm_model_options *options = ctx;
+    options->log(options->log_arg, (int)level, text);
+}
+
+static tdm_status bad_option(tdm_error *err, const char *field, const char *limit) {
+    (void)tdm_fail(err, TDM_E_ARG, "option %s is out of range", field);
+    tdm_err_where(err, "%s", field);
+    tdm_err_limit(err, "%s", limit);
+    return TDM_E_ARG;
+}
+
+static tdm_status read_kv(tdm_model *model, const char *kv, tdm_error *err) {
+    if (kv == NULL) {
+        model->kv_dtype = model->backend->tier == TDM_TIER_FAST ? TDM_DTYPE_BF16 : TDM_DTYPE_F32;
+    } else if (strcmp(kv, "f32") == 0) {
+        model->kv_dtype = TDM_DTYPE_F32;
+    } else if (strcmp(kv, "bf16") == 0) {
+        model->kv_dtype = TDM_DTYPE_BF16;
+    } else {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "unknown kind of key and value storage \"%.40s\"",
+                       kv);
+        tdm_err_where(err, "kv");
+        tdm_err_limit(err, "f32, bf16");
+        return TDM_E_UNSUPPORTED;
+    }
+    return TDM_OK;
+}
+
+static tdm_status read_options(tdm_model *model, const tdm_model_options *options, tdm_error *err) {
+    if (options->n_batch < 0 || options->n_batch > N_BATCH_MAX) {
+        return bad_option(err, "n_batch", "0 (512) to 65536");
+    }
+    if (options->context < 0 || options->context > CONTEXT_MAX) {
+        return bad_option(err, "context", "0 (the model's) to 16777216");
+    }
+    model->n_batch = options->n_batch > 0 ? options->n_batch : N_BATCH_DEFAULT;
+    if (options->log != NULL) {
+        model->log =
+            (tdm_log){(void *)(uintptr_t)options, (tdm_log_level)options->log_level, forward_log};
+    }
+    return read_kv(model, options->kv, err);
+}
+
+static tdm_status open_graph(tdm_model *model, const tdm_model_options *options, tdm_error *err) {
+    const tdm_graph_options graph_options = {
+        .alloc = model->alloc,
+        .log = &model->log,
+        .progress = options->progress,
+        .progress_arg = options->progress_arg,
+    };
+    TDM_TRY(tdm_graph_create(&model->graph, model->checkpoint, &model->config, model->backend,
+                             &graph_options, err));
+    model->context = options->context > 0 ? options->context : model->config.context_max;
+    return model->graph->ops->reserve(model->graph, model->n_batch, 1, 1, err);
+}
+
+static tdm_status open_template(tdm_model *model, tdm_error *err) {
+    size_t len = 0;
+    const char *source = tdm_tokenizer_chat_template(model->tokenizer, &len);
+    tdm_status status = TDM_OK;
+    if (source == NULL) {
+        return TDM_OK;
+    }
+    status = tdm_template_compile(&model->chat_template, model->alloc, source, len, "chat_template",
+                                  &model->template_error);
+    if (status == TDM_E_NOMEM) {
+        *err = model->template_error;
+        return status;
+    }
+    if (status != TDM_OK) {
+        tdm_log_printf(&model->log, TDM_LOG_WARN, "chat template is not usable: %s (%s)",
+                       model->template_error.what, model->template_error.where);
+    }
+    return TDM_OK;
+}
+
+/* Special tokens as template variables: what tokenizer_config.json names, else bos and eos by id.
+ */
+static void write_special(const tdm_model *model, tdm_json_writer *w) {
+    const tdm_json *config = tdm_checkpoint_tokenizer_config(model->checkpoint);
+    bool has_bos = false;
+    bool has_eos = false;
+    for (size_t i = 0; i < tdm_json_len(config); i++) {
+        const tdm_json *item = &config->u.items[i];
+        const tdm_json *text =
+            tdm_json_is(item, TDM_JSON_OBJECT) ? tdm_json_get(item, "content") : item;
+        if (item->key_len > 6 && strcmp(item->key + item->key_len - 6, "_token") == 0 &&
+            tdm_json_is(text, TDM_JSON_STRING)) {
+            tdm_json_write_key(w, item->key);
+            tdm_json_write_text(w, text->u.text, text->len);
+            has_bos = has_bos || strcmp(item->key, "bos_token") == 0;
+            has_eos = has_eos || strcmp(item->key, "eos_token") == 0;
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        int32_t id =
+            i == 0 ? tdm_tokenizer_bos(model->tokenizer) : tdm_tokenizer_eos(model->tokenizer);
+        bool is_written = i == 0 ? has_bos : has_eos;
+        size_t len = 0;
+        const char *spelling = id >= 0 ? tdm_tokenizer_spelling(model->tokenizer, id, &len) : NULL;
+        if (!is_written && spelling != NULL) {
+            tdm_json_write_key(w, i == 0 ? "bos_token" : "eos_token");
+            tdm_json_write_text(w, spelling, len);
+        }
+    }
+}
+
+static tdm_status make_special(tdm_model *model, tdm_error *err) {
+    tdm_buf buf;
+    tdm_json_writer w;
+    tdm_status status = TDM_OK;
+    tdm_buf_init(&buf, model->alloc, 0);
+    tdm_json_writer_init(&w, &buf);
+    tdm_json_write_begin_object(&w);
+    write_special(model, &w);
+    tdm_json_write_end_object(&w);
+    status = tdm_json_writer_status(&w);
+    if (status != TDM_OK) {
+        status = tdm_fail_nomem(err, "the special tokens");
+    } else {
+        status = tdm_json_parse(&model->special_tokens, model->alloc, buf.data, buf.len, NULL,
+                                "special tokens", err);
+    }
+    tdm_buf_deinit(&buf);
+    return status;
+}
+
+static tdm_status open_text(tdm_model *model, tdm_error *err) {
+    tdm_status status = tdm_tokenizer_open(&model->tokenizer, model->alloc, model->checkpoint, NULL,
+                                           &model->tokenizer_error);
+    if (status == TDM_E_NOMEM) {
+        *err = model->tokenizer_error;
+        return status;
+    }
+    if (status != TDM_OK) {
+        if (status != TDM_E_NOT_FOUND) {
+            tdm_log_printf(&model->log, TDM_LOG_WARN, "tokenizer is not usable: %s (%s)",
+                           model->tokenizer_error.what, model->tokenizer_error.where);
+        }
+        return TDM_OK;
+    }
+    if (tdm_tokenizer_n_vocab(model->tokenizer) > model->config.n_vocab) {
+        tdm_log_printf(&model->log, TDM_LOG_WARN,
+                       "the tokenizer has %d entries, the embedding %d rows",
+                       (int)tdm_tokenizer_n_vocab(model->tokenizer), (int)model->config.n_vocab);
+    }
+    TDM_TRY(make_special(model, err));
+    return open_template(model, err);
+}
+
+static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model_options *options,
+                             tdm_error *err) {
+    const tdm_checkpoint_options checkpoint_options = {.log = &model->log,
+                                                       .is_strict = options->is_strict};
+    tdm_error scratch;
+    tdm_error *e = err != NULL ? err : &scratch; /* so that the files below need not ask */
+    TDM_TRY(read_options(model, options, e));
+    TDM_TRY(tdm_checkpoint_open(&model->checkpoint, model->alloc, path, &checkpoint_options, e));
+    TDM_TRY(tdm_model_config_read(&model->config, model->checkpoint, e));
+    TDM_TRY(tdm_generation_config_read(&model->generation_config, model->checkpoint, e));
+    TDM_TRY(open_graph(model, options, e));
+    return open_text(model, e);
+}
+
+static void close_parts(tdm_model *model) {
+    tdm_template_destroy(model->chat_template);
+    tdm_json_doc_destroy(model->special_tokens);
+    tdm_tokenizer_destroy(model->tokenizer);
+    if (model->graph != NULL) {
+        model->graph->ops->destroy(model->graph);
+    }
+    tdm_checkpoint_close(model->checkpoint);
+}
+
+tdm_status tdm_model_open_with(tdm_model **out_model, const tdm_alloc *alloc, const char *path,
+                               const tdm_model_options *options, tdm_backend *backend_take,
+                               tdm_error *err) {
+    static const tdm_model_options DEFAULTS = TDM_MODEL_OPTIONS_INIT;
+    tdm_status status = TDM_OK;
+    double start = 0.0;
+    tdm_model *model = tdm_mem_calloc(alloc, 1, sizeof *model);
+    *out_model = NULL;
+    if (model == NULL) {
+        return tdm_fail_nomem(err, "a model");
+    }
+    model->alloc = alloc;
+    model->clock = tdm_clock_system();
+    model->backend = backend_take;
+    model->n_threads = backend_take->team != NULL ? tdm_team_size(backend_take->team) : 1;
+    start = tdm_model_now_ms(model);
+    status = open_parts(model, path, options != NULL ? options : &DEFAULTS, err);
+    model->log.write = NULL; /* options belonged to the caller for this call only */
+    if (status != TDM_OK) {
+        close_parts(model);
+        tdm_mem_free(alloc, model, sizeof *model);
+        return status;
+    }
+    model->load_ms = tdm_model_now_ms(model) - start;
+    *out_model = model;
+    return TDM_OK;
+}
+
+void tdm_model_close(tdm_model *model) {
+    if (model != NULL) {
+        close_parts(model);
+        model->backend->ops->destroy(model->backend);
+        tdm_mem_free(model->alloc, model, sizeof *model);
+    }
+}
+
+void tdm_model_parts(const tdm_model *model, tdm_engine_parts *out) {
+    *out = (tdm_engine_parts){
+        .alloc = model->alloc,
+        .checkpoint = model->checkpoint,
+        .config = &model->config,
+        .backend = model->backend,
+        .graph = model->graph,
+        .tokenizer = model->tokenizer,
+        .chat_template = model->chat_template,
+        .special_tokens =
+            model->special_tokens != NULL ? tdm_json_doc_root(model->special_tokens) : NULL,
+        .kv_dtype = model->kv_dtype,
+        .n_batch = model->n_batch,
+        .context = model->context,
+    };
+}
+
+static const char *tier_name(tdm_tier tier) {
+    static const char *const NAMES[] = {"reference", "exact", "fast"};
+    return NAMES[tier];
+}
+
+void tdm_model_describe(const tdm_model *model, tdm_model_facts *out_facts) {
+    const tdm_graph_facts *facts = &model->graph->facts;
+    size_t kv_bytes = model->graph->ops->state_plan(model->graph, model->kv_dtype, model->context);
+    *out_facts = (tdm_model_facts){
+        .architecture = facts->family,
+        .container = tdm_checkpoint_container(model->checkpoint) == TDM_CONTAINER_GGUF
+                         ? "gguf"
+                         : "safetensors",
+        .backend = model->backend->ops->name(model->backend),
+        .tier = tier_name(model->backend->tier),
+        .kv = model->kv_dtype == TDM_DTYPE_F32 ? "f32" : "bf16",
+        .tokenizer = model->tokenizer != NULL ? tdm_tokenizer_describe(model->tokenizer) : NULL,
+        .has_chat_template = model->chat_template != NULL,
+        .n_layers = facts->n_layers,
+        .n_vocab = facts->n_vocab,
+        .hidden = facts->hidden,
+        .n_threads = model->n_threads,
+        .context = model->context,
+        .n_params = facts->n_params,
+        .weight_bytes = facts->weight_bytes,
+        .kv_bytes_per_token = model->context > 0 ? kv_bytes / (size_t)model->context : 0,
+        .bos_id =
+            model->tokenizer != NULL ? tdm_tokenizer_bos(model->tokenizer) : model->config.bos_id,
+        .eos_id = model->config.n_eos > 0 ? model->config.eos_ids[0] : -1,
+        .load_ms = model->load_ms,
+    };
+}

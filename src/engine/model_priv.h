@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The parts of a tdm_model, for the files of this room. */
+#ifndef TDM_ENGINE_MODEL_PRIV_H
+#define TDM_ENGINE_MODEL_PRIV_H
+
+#include "engine/engine.h"
+
+struct tdm_model {
+    const tdm_alloc *alloc;
+    tdm_log log;
+    const tdm_clock *clock;
+    tdm_checkpoint *checkpoint;
+    tdm_model_config config;
+    tdm_generation_config generation_config;
+    tdm_backend *backend;
+    tdm_graph *graph;
+    tdm_tokenizer *tokenizer; /* NULL: the checkpoint has none, or tokenizer_error says why */
+    tdm_error tokenizer_error;
+    tdm_template *chat_template; /* NULL: none, or template_error says why */
+    tdm_error template_error;
+    tdm_json_doc *special_tokens;
+    tdm_dtype kv_dtype;
+    int32_t n_threads;
+    int32_t n_batch;
+    int64_t context;
+    double load_ms;
+};
+
+/* TDM_OK, or why there is no tokenizer. */
+TDM_NODISCARD tdm_status tdm_model_need_tokenizer(const tdm_model *model, tdm_error *err);
+/* Whether id ends an answer: the config's list, or the tokenizer's own. */
+bool tdm_model_is_end(const tdm_model *model, int32_t id);
+double tdm_model_now_ms(const tdm_model *model);
+
+#endif
