@@ -29,9 +29,10 @@ typedef struct tdm_checkpoint_options {
 
 typedef struct tdm_checkpoint_tensor {
     const char *name;
-    tdm_tensor_view view;
-    uint32_t file_idx; /* which shard */
-    uint64_t offset;   /* in that file */
+    tdm_tensor_view view; /* safetensors: data may be unaligned for its dtype (MLX pads no header);
+                             GGUF: aligned to 8 at least */
+    uint32_t file_idx;    /* which shard */
+    uint64_t offset;      /* in that file */
 } tdm_checkpoint_tensor;
 
 /* Errors: TDM_E_NOT_FOUND, TDM_E_IO, TDM_E_FORMAT, TDM_E_LIMIT, TDM_E_UNSUPPORTED, TDM_E_NOMEM;

@@ -37,20 +37,30 @@ typedef struct tdm_rope_config {
 typedef struct tdm_model_config {
     const char *family; /* "llama", ...: config.json's model_type or GGUF's general.architecture;
                            borrowed */
+    const char *text_family; /* model_type of text_config; family where there is none; borrowed */
     tdm_container container;
-    int32_t hidden, n_layers, n_heads, n_kv_heads, head_dim, intermediate, n_vocab;
+    int32_t hidden, n_layers, n_heads, n_kv_heads, head_dim, n_vocab;
+    int32_t intermediate; /* 0: absent, where experts have a size of their own */
+    int32_t value_dim;    /* of a value head; head_dim unless the file says otherwise */
+    int32_t rotary_dim;   /* leading dims of a head that rotate; head_dim unless partial */
     int64_t context_max;
-    double norm_eps;
+    double norm_eps;         /* 0: the file has none under any of the usual names */
     bool has_attention_bias; /* attention_bias */
     bool has_mlp_bias;       /* mlp_bias */
     bool is_tied;            /* tie_word_embeddings; for GGUF: no output.weight */
     const char *hidden_act;  /* "silu"; borrowed; NULL in GGUF */
     tdm_rope_config rope;
-    int32_t sliding_window; /* 0: none (null, absent, or use_sliding_window false) */
-    int32_t n_layer_types;  /* 0: absent; else n_layers */
-    uint8_t is_sliding[TDM_CONFIG_LAYERS_MAX]; /* from layer_types */
-    int32_t n_no_rope;                         /* 0: absent; else n_layers */
-    uint8_t has_rope[TDM_CONFIG_LAYERS_MAX];   /* smollm3 no_rope_layers: 1 = rope */
+    bool is_rope_per_layer_type; /* rope_parameters has one set a layer type; rope holds that of
+                                    full_attention */
+    int32_t sliding_window;      /* 0: none (null, absent, or use_sliding_window false). With
+                                    n_layer_types 0 the family decides which layers slide */
+    int32_t n_layer_types;       /* 0: absent; else n_layers */
+    uint8_t is_sliding[TDM_CONFIG_LAYERS_MAX]; /* from layer_types; or derived from
+                                                  max_window_layers, or GGUF's pattern */
+    bool has_other_layer_types; /* layer_types names others than full and sliding attention */
+    int32_t n_no_rope;          /* 0: absent; else n_layers */
+    uint8_t has_rope[TDM_CONFIG_LAYERS_MAX]; /* smollm3 no_rope_layers: 1 = rope; filled from the
+                                                interval too (GGUF: always each 4th) */
     int32_t n_eos;
     int32_t eos_ids[TDM_CONFIG_EOS_MAX]; /* config.json's, then generation_config.json's wins where
                                             present */

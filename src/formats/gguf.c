@@ -395,6 +395,7 @@ static tdm_status place_tensor(gguf_reader *r, tdm_gguf_tensor *tensor, size_t d
                                size_t alignment) {
     const size_t data_bytes = data_start < r->bytes ? r->bytes - data_start : 0;
     r->label = tensor->name;
+    r->at = tensor->offset <= data_bytes ? data_start + (size_t)tensor->offset : r->bytes;
     if (tensor->offset % alignment != 0) {
         (void)tdm_fail(r->err, TDM_E_FORMAT, "tensor's offset %llu is not aligned to %zu",
                        (unsigned long long)tensor->offset, alignment);

@@ -169,12 +169,6 @@ static int check_entry(st_parser *p, size_t *out_bytes) {
     if (p->offsets[1] - p->offsets[0] != bytes) {
         return stop_bytes(p, p->offsets[1] - p->offsets[0], bytes);
     }
-    if ((p->data_start + p->offsets[0]) % elem_bytes != 0 && bytes > 0) {
-        (void)tdm_fail(p->err, TDM_E_UNSUPPORTED, "data is not aligned to its %u-byte elements",
-                       elem_bytes);
-        tdm_err_remedy(p->err, "save the file again with a safetensors writer of 2023 or later");
-        return stop_here(p, TDM_E_UNSUPPORTED);
-    }
     *out_bytes = bytes;
     return 1;
 }

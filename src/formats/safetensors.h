@@ -27,8 +27,9 @@ typedef struct tdm_safetensors_gaps {
     uint64_t trailing_bytes;
 } tdm_safetensors_gaps;
 
-/* Parses bytes that stay mapped for the life of the result, and are aligned to 8. name is for error
- * messages. A tensor's data is aligned to its element (else TDM_E_UNSUPPORTED).
+/* Parses bytes that stay mapped for the life of the result. name is for error messages. A tensor's
+ * data may lie at any address: MLX writes headers without padding. Read it with memcpy or unaligned
+ * loads.
  * Errors: TDM_E_FORMAT, TDM_E_LIMIT, TDM_E_UNSUPPORTED (a dtype that we know and do not read),
  * TDM_E_NOMEM; where names the file and the offset or tensor. */
 TDM_NODISCARD tdm_status tdm_safetensors_parse(tdm_safetensors **out, const tdm_alloc *alloc,

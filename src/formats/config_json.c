@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * config.json into the record. Keys are looked for in text_config first, where there is one, and
+ * then at the root. Two generations of rope are read: rope_theta beside rope_scaling {type or
+ * rope_type, factor, ...}, and rope_parameters that hold both. */
+#include "formats/config_priv.h"
+
+#include <string.h>
+
+/* Defaults of transformers' config classes for keys that are absent (a key that equals its class's
+ * default may be left out by writers). Source: transformers 5, src/transformers/models/NAME/
+ * configuration_NAME.py, read for each row; the base class ties, and so do families that are not
+ * here unless the checkpoint has an lm_head.weight. */
+typedef struct class_default {
+    const char *family;
+    bool is_tied;
+    bool is_sliding_opt_in; /* use_sliding_window exists and is false by default */
+    int32_t head_dim;       /* 0: hidden / heads */
+    int32_t sliding_window; /* when the key is absent; null means none */
+    double theta;
+} class_default;
+
+static const class_default CLASS_DEFAULTS[] = {
+    {"llama", false, false, 0, 0, 10000.0},
+    {"mistral", false, false, 0, 4096, 10000.0},
+    {"qwen2", false, true, 0, 4096, 10000.0},
+    {"qwen3", false, true, 128, 4096, 10000.0},
+    {"qwen3_moe", false, true, 0, 4096, 10000.0},
+    {"smollm3", true, true, 0, 0, 2000000.0},
+    {"gemma3_text", true, false, 256, 4096, 1000000.0},
+    {"starcoder2", true, false, 0, 0, 10000.0},
+    {"glm4", false, false, 0, 0, 10000.0},
+    {"gpt_oss", false, false, 64, 128, 150000.0},
+};
+static const double EPS_DEFAULT = 1e-6; /* of the first six rows' classes */
+#define MAX_WINDOW_LAYERS_DEFAULT 28    /* of the qwen classes */
+#define NO_ROPE_INTERVAL_DEFAULT 4      /* of smollm3 */
+
+static const class_default *find_class(const char *family) {
+    for (size_t i = 0; i < sizeof CLASS_DEFAULTS / sizeof CLASS_DEFAULTS[0]; i++) {
+        if (strcmp(CLASS_DEFAULTS[i].family, family) == 0) {
+            return &CLASS_DEFAULTS[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_smollm3(const tdm_model_config *config) {
+    return strcmp(config->text_family, "smollm3") == 0;
+}
+
+/* A string that may be absent (*out is left alone). */
+static tdm_status read_text(const tdm_config_source *source, const char *key, const char **out) {
+    const char *path = NULL;
+    const tdm_json *node = tdm_config_find(source, key, &path);
+    if (node == NULL) {
+        return TDM_OK;
+    }
+    if (!tdm_json_is(node, TDM_JSON_STRING) || node->len == 0 ||
+        strlen(node->u.text) != node->len) {
+        (void)tdm_fail(source->err, TDM_E_FORMAT, "%s is no plain text", key);
+        return tdm_config_fail(source, path, key, TDM_E_FORMAT);
+    }
+    *out = node->u.text;
+    return TDM_OK;
+}
+
+static tdm_status read_family(tdm_model_config *out, const tdm_json *root,
+                              const tdm_config_source *source) {
+    const tdm_config_source at_root = {
+        .file = source->file, .scopes = {{root, "$"}}, .err = source->err};
+    TDM_TRY(read_text(&at_root, "model_type", &out->family));
+    TDM_TRY(read_text(source, "model_type", &out->text_family));
+    if (out->text_family == NULL) {
+        (void)tdm_fail(source->err, TDM_E_FORMAT, "model_type is missing");
+        return tdm_config_fail(source, "$", "model_type", TDM_E_FORMAT);
+    }
+    if (out->family == NULL) {
+        out->family = out->text_family;
+    }
+    return TDM_OK;
+}
+
+/* ---- rope ---- */
+
+static tdm_status fail_rope_type(const tdm_config_source *source, const tdm_json *type) {
+    (void)tdm_fail(source->err, TDM_E_UNSUPPORTED, "rope type \"%.40s\" is not supported",
+                   tdm_json_is(type, TDM_JSON_STRING) ? type->u.text : "(no text)");
+    (void)tdm_config_fail(source, source->scopes[0].path, "rope_type", TDM_E_UNSUPPORTED);
+    tdm_err_limit(source->err, "default, linear, llama3, yarn");
+    tdm_err_remedy(source->err, "use a model with one of the supported rope types");
+    return TDM_E_UNSUPPORTED;
+}
+
+static tdm_status read_rope_kind(tdm_rope_config *rope, const tdm_config_source *source) {
+    static const struct {
+        const char *name;
+        tdm_rope_kind kind;
+    } KINDS[] = {{"default", TDM_ROPE_DEFAULT},
+                 {"linear", TDM_ROPE_LINEAR},
+                 {"llama3", TDM_ROPE_LLAMA3},
+                 {"yarn", TDM_ROPE_YARN}};
+    const char *path = NULL;
+    const tdm_json *type = tdm_config_find(source, "rope_type", &path);
+    if (type == NULL) {
+        type = tdm_config_find(source, "type", &path); /* the older spelling */
+    }
+    if (type == NULL) {
+        rope->kind = TDM_ROPE_DEFAULT;
+        if (tdm_config_find(source, "factor", &path) != NULL) {
+            (void)tdm_fail(source->err, TDM_E_FORMAT, "rope scaling has a factor but no type");
+            return tdm_config_fail(source, path, "rope_type", TDM_E_FORMAT);
+        }
+        return TDM_OK;
+    }
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++) {
+        if (tdm_json_text_is(type, KINDS[i].name)) {
+            rope->kind = KINDS[i].kind;
+            return TDM_OK;
+        }
+    }
+    return fail_rope_type(source, type);
+}
+
+/* The object that holds the rope's parameters as a scope, or an empty scope. */
+static tdm_status find_rope(tdm_model_config *out, const tdm_config_source *source,
+                            tdm_config_source *rope_source) {
+    const char *path = NULL;
+    const char *key = "rope_parameters";
+    const tdm_json *node = tdm_config_find(source, key, &path);
+    const tdm_json *full = NULL;
+    const bool is_nested = path != NULL && strcmp(path, "$") != 0;
+    if (node == NULL) {
+        key = "rope_scaling";
+        node = tdm_config_find(source, key, &path);
+    }
+    *rope_source = *source;
+    memset(rope_source->scopes, 0, sizeof rope_source->scopes);
+    rope_source->scopes[0].path = strcmp(key, "rope_scaling") == 0 ? "$.rope_scaling"
+                                  : is_nested                      ? "$.text_config.rope_parameters"
+                                                                   : "$.rope_parameters";
+    if (node == NULL) {
+        return TDM_OK;
+    }
+    if (!tdm_json_is(node, TDM_JSON_OBJECT)) {
+        (void)tdm_fail(source->err, TDM_E_FORMAT, "%s is no object", key);
+        return tdm_config_fail(source, path, key, TDM_E_FORMAT);
+    }
+    full = tdm_json_get(node, "full_attention");
+    out->is_rope_per_layer_type = tdm_json_is(full, TDM_JSON_OBJECT);
+    rope_source->scopes[0].object = out->is_rope_per_layer_type ? full : node;
+    return TDM_OK;
+}
+
+/* The rows of the rope table that have a name at the top level too: rope_theta only. */
+static tdm_status read_rope(tdm_model_config *out, const tdm_config_source *source,
+                            double theta_default) {
+    tdm_rope_config *rope = &out->rope;
+    tdm_config_source rope_source;
+    double fraction = 1.0;
+    const tdm_field partial = {
+        {"partial_rotary_factor"}, NULL, 0, TDM_FIELD_F64, TDM_NEED_NONE, 1e-6, 1.0};
+    rope->theta = theta_default;
+    TDM_TRY(find_rope(out, source, &rope_source));
+    TDM_TRY(
+        tdm_fields_read(source, &TDM_ROPE_FIELDS[0], 1, rope)); /* rope_theta, the older place */
+    TDM_TRY(read_rope_kind(rope, &rope_source));
+    TDM_TRY(tdm_fields_read(&rope_source, TDM_ROPE_FIELDS, TDM_ROPE_FIELDS_LEN, rope));
+    TDM_TRY(tdm_config_bool(&rope_source, "truncate", &rope->is_truncated));
+    TDM_TRY(tdm_fields_read(source, &partial, 1, &fraction));
+    TDM_TRY(tdm_fields_read(&rope_source, &partial, 1, &fraction));
+    if (fraction < 1.0) {
+        const int32_t head_dim = out->head_dim != 0 ? out->head_dim : out->hidden / out->n_heads;
+        out->rotary_dim = (int32_t)((double)head_dim * fraction);
+        if (out->rotary_dim < 1) {
+            (void)tdm_fail(source->err, TDM_E_FORMAT, "partial_rotary_factor leaves no dimension");
+            return tdm_config_fail(source, "$", "partial_rotary_factor", TDM_E_FORMAT);
+        }
+    }
+    return tdm_rope_check(rope, &rope_source, out->context_max);
+}
+
+/* ---- layers ---- */
+
+/* An array of n_layers elements, or NULL when absent. */
+static tdm_status find_layer_array(const tdm_model_config *out, const tdm_config_source *source,
+                                   const char *key, const tdm_json **out_array) {
+    const char *path = NULL;
+    const tdm_json *node = tdm_config_find(source, key, &path);
+    *out_array = node;
+    if (node == NULL) {
+        return TDM_OK;
+    }
+    if (!tdm_json_is(node, TDM_JSON_ARRAY) || tdm_json_len(node) != (size_t)out->n_layers) {
+        (void)tdm_fail(source->err, TDM_E_FORMAT, "%s has %zu elements for %d layers", key,
+                       tdm_json_len(node), out->n_layers);
+        return tdm_config_fail(source, path, key, TDM_E_FORMAT);
+    }
+    return TDM_OK;
+}
+
+static tdm_status read_no_rope(tdm_model_config *out, const tdm_config_source *source) {
+    const tdm_json *array = NULL;
+    int64_t interval = 0;
+    const tdm_field row = {
+        {"no_rope_layer_interval"}, NULL, 0, TDM_FIELD_I64, TDM_NEED_NONE, 1, 1048576.0};
+    TDM_TRY(find_layer_array(out, source, "no_rope_layers", &array));
+    if (array == NULL) {
+        interval = is_smollm3(out) ? NO_ROPE_INTERVAL_DEFAULT : 0;
+        TDM_TRY(tdm_fields_read(source, &row, 1, &interval));
+        if (interval > 0) {
+            tdm_config_fill_rope_layers(out, interval);
+        }
+        return TDM_OK;
+    }
+    out->n_no_rope = out->n_layers;
+    for (int32_t i = 0; i < out->n_layers; i++) {
+        int64_t value = 0;
+        if (!tdm_json_as_i64(&array->u.items[i], &value) || value < 0 || value > 1) {
+            (void)tdm_fail(source->err, TDM_E_FORMAT, "no_rope_layers[%d] is neither 0 nor 1", i);
+            return tdm_config_fail(source, "$", "no_rope_layers", TDM_E_FORMAT);
+        }
+        out->has_rope[i] = value != 0;
+    }
+    return TDM_OK;
+}
+
+static tdm_status read_layer_types(tdm_model_config *out, const tdm_config_source *source,
+                                   const tdm_json *array) {
+    out->n_layer_types = out->n_layers;
+    for (int32_t i = 0; i < out->n_layers; i++) {
+        const tdm_json *type = &array->u.items[i];
+        if (!tdm_json_is(type, TDM_JSON_STRING)) {
+            (void)tdm_fail(source->err, TDM_E_FORMAT, "layer_types[%d] is no text", i);
+            return tdm_config_fail(source, "$", "layer_types", TDM_E_FORMAT);
+        }
+        out->is_sliding[i] = tdm_json_text_is(type, "sliding_attention");
+        if (out->is_sliding[i] == 0 && !tdm_json_text_is(type, "full_attention")) {
+            out->has_other_layer_types = true;
+        }
+    }
+    return TDM_OK;
+}
+
+/* sliding_window has been read by the table; here it is dropped where use_sliding_window says so,
+ * and spread over the layers as transformers' classes do. */
+static tdm_status read_sliding(tdm_model_config *out, const tdm_config_source *source,
+                               const class_default *class) {
+    const tdm_json *array = NULL;
+    const char *path = NULL;
+    const bool is_opt_in = class != NULL && class->is_sliding_opt_in;
+    bool is_used = !is_opt_in;
+    int64_t first = is_opt_in ? MAX_WINDOW_LAYERS_DEFAULT : 0;
+    const bool has_first = tdm_config_find(source, "max_window_layers", &path) != NULL;
+    const tdm_field row = {{"max_window_layers"}, NULL, 0,        TDM_FIELD_I64,
+                           TDM_NEED_NONE,         0,    1048576.0};
+    TDM_TRY(tdm_config_bool(source, "use_sliding_window", &is_used));
+    TDM_TRY(tdm_fields_read(source, &row, 1, &first));
+    out->sliding_window = is_used ? out->sliding_window : 0;
+    TDM_TRY(find_layer_array(out, source, "layer_types", &array));
+    if (array != NULL) {
+        return read_layer_types(out, source, array);
+    }
+    if (out->sliding_window > 0 && (is_opt_in || has_first)) {
+        out->n_layer_types = out->n_layers;
+        for (int32_t i = 0; i < out->n_layers; i++) {
+            out->is_sliding[i] = is_smollm3(out) ? out->has_rope[i] == 0 : i >= first;
+        }
+    }
+    return TDM_OK;
+}
+
+/* ---- token ids ---- */
+
+static tdm_status read_id(const tdm_config_source *source, const char *path, const char *key,
+                          const tdm_json *node, int32_t *out) {
+    int64_t id = 0;
+    if (!tdm_json_as_i64(node, &id) || id < 0 || id > INT32_MAX) {
+        (void)tdm_fail(source->err, TDM_E_FORMAT, "%s is no token id", key);
+        tdm_err_limit(source->err, "0 to %d", INT32_MAX);
+        return tdm_config_fail(source, path, key, TDM_E_FORMAT);
+    }
+    *out = (int32_t)id;
+    return TDM_OK;
+}
+
+/* A number or an array of them; an absent key leaves the list as it is. */
+static tdm_status read_eos(tdm_model_config *out, const tdm_config_source *source) {
+    static const char KEY[] = "eos_token_id";
+    const char *path = NULL;
+    const tdm_json *node = tdm_config_find(source, KEY, &path);
+    if (node == NULL) {
+        return TDM_OK;
+    }
+    if (!tdm_json_is(node, TDM_JSON_ARRAY)) {
+        out->n_eos = 1;
+        return read_id(source, path, KEY, node, &out->eos_ids[0]);
+    }
+    if (tdm_json_len(node) > TDM_CONFIG_EOS_MAX) {
+        (void)tdm_fail(source->err, TDM_E_LIMIT, "%s lists %zu ids", KEY, tdm_json_len(node));
+        tdm_err_limit(source->err, "%d ids", TDM_CONFIG_EOS_MAX);
+        return tdm_config_fail(source, path, KEY, TDM_E_LIMIT);
+    }
+    out->n_eos = (int32_t)tdm_json_len(node);
+    for (int32_t i = 0; i < out->n_eos; i++) {
+        TDM_TRY(read_id(source, path, KEY, &node->u.items[i], &out->eos_ids[i]));
+    }
+    return TDM_OK;
+}
+
+static tdm_status read_ids(tdm_model_config *out, const tdm_config_source *source,
+                           const tdm_checkpoint *checkpoint) {
+    const char *path = NULL;
+    const tdm_json *bos = tdm_config_find(source, "bos_token_id", &path);
+    tdm_config_source generation = {.file = "generation_config.json", .err = source->err};
+    generation.scopes[0].object = tdm_checkpoint_generation_config(checkpoint);
+    generation.scopes[0].path = "$";
+    if (bos != NULL) {
+        TDM_TRY(read_id(source, path, "bos_token_id", bos, &out->bos_id));
+    }
+    TDM_TRY(read_eos(out, source));
+    return read_eos(out, &generation);
+}
+
+/* ---- the record ---- */
+
+static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *source,
+                             const tdm_checkpoint *checkpoint, const class_default *class) {
+    out->is_tied =
+        class != NULL ? class->is_tied : tdm_checkpoint_find(checkpoint, "lm_head.weight") == NULL;
+    TDM_TRY(tdm_config_bool(source, "tie_word_embeddings", &out->is_tied));
+    TDM_TRY(tdm_config_bool(source, "attention_bias", &out->has_attention_bias));
+    TDM_TRY(tdm_config_bool(source, "mlp_bias", &out->has_mlp_bias));
+    TDM_TRY(read_text(source, "hidden_act", &out->hidden_act));
+    return out->hidden_act != NULL ? TDM_OK
+                                   : read_text(source, "hidden_activation", &out->hidden_act);
+}
+
+static tdm_status fail_no_mlp(const tdm_config_source *source) {
+    (void)tdm_fail(source->err, TDM_E_FORMAT, "intermediate_size is missing");
+    return tdm_config_fail(source, source->scopes[0].path, "intermediate_size", TDM_E_FORMAT);
+}
+
+tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *checkpoint,
+                                tdm_error *err) {
+    const tdm_json *root = tdm_checkpoint_config(checkpoint);
+    const tdm_json *text = tdm_json_get(root, "text_config");
+    const class_default *class = NULL;
+    const char *path = NULL;
+    tdm_config_source source = {.file = "config.json", .err = err};
+    if (root == NULL) {
+        (void)tdm_fail(err, TDM_E_NOT_FOUND, "checkpoint has no config.json");
+        tdm_err_where(err, "%.150s", tdm_checkpoint_path(checkpoint));
+        return TDM_E_NOT_FOUND;
+    }
+    source.scopes[0].object = root;
+    source.scopes[0].path = "$";
+    if (tdm_json_is(text, TDM_JSON_OBJECT)) {
+        source.scopes[0].object = text;
+        source.scopes[0].path = "$.text_config";
+        source.scopes[1].object = root;
+        source.scopes[1].path = "$";
+    }
+    TDM_TRY(read_family(out, root, &source));
+    class = find_class(out->text_family);
+    if (class != NULL) {
+        out->head_dim = class->head_dim;
+        out->sliding_window = tdm_json_get(source.scopes[0].object, "sliding_window") == NULL
+                                  ? class->sliding_window
+                                  : 0;
+        out->norm_eps = class - CLASS_DEFAULTS < 6 ? EPS_DEFAULT : 0.0;
+    }
+    TDM_TRY(tdm_fields_read(&source, TDM_MODEL_FIELDS, TDM_MODEL_FIELDS_LEN, out));
+    if (out->intermediate == 0 &&
+        tdm_config_find(&source, "moe_intermediate_size", &path) == NULL) {
+        return fail_no_mlp(&source);
+    }
+    TDM_TRY(read_flags(out, &source, checkpoint, class));
+    TDM_TRY(read_rope(out, &source, class != NULL ? class->theta : 10000.0));
+    TDM_TRY(read_no_rope(out, &source));
+    TDM_TRY(read_sliding(out, &source, class));
+    return read_ids(out, &source, checkpoint);
+}

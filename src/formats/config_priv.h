@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the config readers see a file: a table of fields with ranges, over a source that is JSON or
+ * GGUF metadata. Floor 3, private to formats. */
+#ifndef TDM_FORMATS_CONFIG_PRIV_H
+#define TDM_FORMATS_CONFIG_PRIV_H
+
+#include "formats/config.h"
+#include "formats/gguf.h"
+
+/* Where values come from. JSON: the first of scopes that has the key answers. GGUF: ARCH "." key.
+ */
+typedef struct tdm_config_source {
+    const tdm_gguf *gguf; /* NULL: JSON */
+    const char *file;     /* for errors */
+    const char *prefix;   /* GGUF: "llama."; may be "" */
+    struct {
+        const tdm_json *object; /* NULL: not there */
+        const char *path;       /* "$.text_config" */
+    } scopes[2];
+    tdm_error *err;
+} tdm_config_source;
+
+typedef enum tdm_field_kind { TDM_FIELD_I32, TDM_FIELD_I64, TDM_FIELD_F64 } tdm_field_kind;
+
+typedef enum tdm_field_need {
+    TDM_NEED_NONE,
+    TDM_NEED_JSON, /* required in config.json only */
+    TDM_NEED_BOTH
+} tdm_field_need;
+
+#define TDM_FIELD_NAMES_MAX 5
+
+/* One row of a range table. The value is written at offset in a record; an absent one leaves the
+ * record alone. null in JSON means absent. */
+typedef struct tdm_field {
+    const char *json[TDM_FIELD_NAMES_MAX]; /* spellings, NULL at the end; the first present wins */
+    const char *gguf;                      /* NULL: GGUF has none */
+    size_t offset;
+    tdm_field_kind kind;
+    tdm_field_need need;
+    double min, max; /* inclusive; whole numbers are exact below 2^53 */
+} tdm_field;
+
+/* Reads n rows into record. Errors: TDM_E_FORMAT with where, limit and remedy; TDM_E_UNSUPPORTED
+ * for a GGUF array whose elements differ. */
+tdm_status tdm_fields_read(const tdm_config_source *source, const tdm_field *fields, size_t n,
+                           void *record);
+
+/* The node of a JSON key, or NULL when absent or null; *out_path is the scope's path. */
+const tdm_json *tdm_config_find(const tdm_config_source *source, const char *key,
+                                const char **out_path);
+/* Fills where for a JSON key (path "$...") or a GGUF key (path NULL), and the remedy. */
+tdm_status tdm_config_fail(const tdm_config_source *source, const char *path, const char *key,
+                           tdm_status status);
+/* A bool that may be absent (*out is left alone). */
+tdm_status tdm_config_bool(const tdm_config_source *source, const char *key, bool *out);
+
+/* config_json.c and config_gguf.c: everything but the checks across fields. */
+tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *checkpoint,
+                                tdm_error *err);
+tdm_status tdm_config_read_gguf(tdm_model_config *out, const tdm_checkpoint *checkpoint,
+                                tdm_error *err);
+
+/* config.c: the rows that every decoder has, and the rope's. */
+extern const tdm_field TDM_MODEL_FIELDS[];
+extern const size_t TDM_MODEL_FIELDS_LEN;
+extern const tdm_field TDM_ROPE_FIELDS[];
+extern const size_t TDM_ROPE_FIELDS_LEN;
+/* Checks that belong to the kind of rope: what it needs, and what contradicts. path and prefix are
+ * for errors. */
+tdm_status tdm_rope_check(tdm_rope_config *rope, const tdm_config_source *source,
+                          int64_t context_max);
+/* 1 but for every interval-th layer. */
+void tdm_config_fill_rope_layers(tdm_model_config *config, int64_t interval);
+
+#endif
