@@ -46,14 +46,14 @@ function(tdm_install)
     endif()
 endfunction()
 
-# Tests in Python: of tools/check and the scripts, and of the installed package. They see no sanitizer.
-function(tdm_tool_tests)
+# Tests in Python: FOLDER's test_*.py, each its own process, with the build folder in TDM_BINARY_DIR.
+function(tdm_python_tests folder label)
     find_package(Python3 COMPONENTS Interpreter REQUIRED)
-    file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/tools/test_*.py)
+    file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/test_*.py)
     foreach(test ${tests})
         get_filename_component(stem ${test} NAME_WE)
-        add_test(NAME tools_${stem} COMMAND ${Python3_EXECUTABLE} -B ${test})
-        set_tests_properties(tools_${stem} PROPERTIES LABELS tools TIMEOUT 300 SKIP_RETURN_CODE 77
-            ENVIRONMENT "TDM_BINARY_DIR=${PROJECT_BINARY_DIR};CC=${CMAKE_C_COMPILER}")
+        add_test(NAME ${label}_${stem} COMMAND ${Python3_EXECUTABLE} -B ${test})
+        set_tests_properties(${label}_${stem} PROPERTIES LABELS ${label} TIMEOUT 900 SKIP_RETURN_CODE 77
+            ENVIRONMENT "TDM_BINARY_DIR=${PROJECT_BINARY_DIR};TDM_SANITIZE=${TDM_SANITIZE};CC=${CMAKE_C_COMPILER}")
     endforeach()
 endfunction()
