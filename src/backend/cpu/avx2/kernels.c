@@ -1,10 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The AVX2 + FMA + F16C set. */
-#include "backend/cpu/cpu_priv.h"
+#include "backend/cpu/avx2/avx2_priv.h"
 
-#if defined(__x86_64__)
 void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
-    (void)kernels;
+    kernels->linear_f32 = tdm_avx2_linear_f32;
+    kernels->linear_i8 = tdm_avx2_linear_i8;
+    kernels->quantize = tdm_avx2_quantize;
+    kernels->pack_bytes = tdm_avx2_pack_bytes;
+    kernels->pack = tdm_avx2_pack;
+    kernels->rms_norm = tdm_avx2_rms_norm;
+    kernels->rope = tdm_avx2_rope;
+    kernels->attention = tdm_avx2_attention;
+    kernels->kv_store = tdm_avx2_kv_store;
+    kernels->silu_mul = tdm_avx2_silu_mul;
+    kernels->add = tdm_avx2_add;
+    kernels->argmax = tdm_avx2_argmax;
+    kernels->scale = tdm_avx2_scale;
 }
-#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels that the AVX2 table names; see cpu_priv.h for what each does. */
+#ifndef TDM_BACKEND_CPU_AVX2_AVX2_PRIV_H
+#define TDM_BACKEND_CPU_AVX2_AVX2_PRIV_H
+
+#include "backend/cpu/cpu_priv.h"
+
+void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                         int64_t tok1, void *scratch);
+void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                        int64_t tok1, void *scratch);
+void tdm_avx2_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);
+size_t tdm_avx2_pack_bytes(tdm_dtype dtype, int64_t n_out, int64_t n_in);
+void tdm_avx2_pack(const tdm_weight *weight, int64_t panel0, int64_t panel1);
+void tdm_avx2_rms_norm(float *out, const float *x, const float *w, int64_t dim, float eps);
+void tdm_avx2_rope(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,
+                   tdm_rope_pairing pairing);
+void tdm_avx2_attention(const tdm_cpu_attention_item *item, void *scratch);
+void tdm_avx2_kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype);
+void tdm_avx2_silu_mul(float *out, const float *gate, const float *up, int64_t dim);
+void tdm_avx2_add(float *x, const float *y, int64_t dim);
+int32_t tdm_avx2_argmax(const float *x, int64_t dim);
+void tdm_avx2_scale(float *x, float scale, int64_t dim);
+
+#endif
