@@ -236,6 +236,13 @@ class Check(unittest.TestCase):
         self.assertGreater(len(rules), 20)
         self.assertEqual(rules - {"banned-call"}, {v[0] for v in VIOLATIONS})
 
+    def test_static_by_macro_and_headers_of_an_instruction_set(self):
+        body = ("#include <immintrin.h>\n\n#define TDM_INLINE static inline\n\nTDM_INLINE __m256 "
+                "twice(__m256 v) {\n    return _mm256_add_ps(v, v);\n}\n")
+        files = {"src/backend/cpu/avx2/x_inl.h": header("TDM_BACKEND_CPU_AVX2_X_INL_H", body)}
+        status, output = run_check(files, "--rule", "names", "--rule", "header-alone")
+        self.assertEqual(status, 0, output)
+
     def test_paths_narrow_the_findings(self):
         bad = {"src/base/x.c": code("static int n_calls;\n")}
         self.assertEqual(run_check(bad, "--rule", "global")[0], 1)

@@ -109,7 +109,8 @@ def _function_at(code, brace_idx):
         for token in reversed(code[: opening - 1]):
             if token.text in (";", "}") or token.kind == "pp":
                 break
-            is_static = is_static or token.text == "static"
+            is_static = is_static or token.text == "static" or bool(
+                re.fullmatch(r"[A-Z0-9_]*(INLINE|STATIC)", token.text))
         end = _matching_brace(code, brace_idx)
         return Function(
             name.text,

@@ -7,6 +7,7 @@ second run costs nothing.
 import concurrent.futures
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -15,6 +16,13 @@ import tempfile
 from .rule import Rule
 
 _FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+# The instruction sets of src/backend/cpu, as its flags.cmake gives them to the sources beside.
+_ISA_FLAGS = {
+    "avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "avxvnni": ["-mavx2", "-mfma", "-mf16c", "-mavxvnni"],
+    "avx512": ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl",
+               "-mavx512vnni"],
+}
 
 
 def guards_of(path):
@@ -38,6 +46,17 @@ def _plain_headers(tree):
     """Headers that stand alone; *_tmpl.h is included once per type on purpose."""
     return [s for s in tree.under("src/", "include/", "tests/", "bench/", ends=(".h",))
             if not s.path.endswith("_tmpl.h")]
+
+
+def _flags_of(path):
+    return _FLAGS + _ISA_FLAGS.get(os.path.basename(os.path.dirname(path)), [])
+
+
+def _can_compile(path):
+    """Headers of another processor's instruction sets are left to a machine that has it."""
+    folder = os.path.basename(os.path.dirname(path))
+    is_x86 = platform.machine() in ("x86_64", "AMD64")
+    return (folder not in _ISA_FLAGS or is_x86) and (folder != "neon" or not is_x86)
 
 
 def check_guards(tree):
@@ -74,7 +93,7 @@ def _compile(tree, compiler, source):
         with open(unit, "w", encoding="utf-8") as f:
             f.write('#include "%s"\n#include "%s"\nextern int tdm_not_empty;\n' % (name, name))
         roots = ["-I" + os.path.join(tree.root, d) for d in ("src", "include", "tests", "bench")]
-        done = subprocess.run([compiler] + _FLAGS + roots + [unit], capture_output=True, text=True,
+        done = subprocess.run([compiler] + _flags_of(source.path) + roots + [unit], capture_output=True, text=True,
                               check=False)
     if done.returncode == 0:
         return None
@@ -84,7 +103,7 @@ def _compile(tree, compiler, source):
 
 def check_alone(tree):
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-    headers = _plain_headers(tree)
+    headers = [s for s in _plain_headers(tree) if _can_compile(s.path)]
     if not headers:
         return
     if compiler is None:
@@ -92,7 +111,7 @@ def check_alone(tree):
         return
     keys = {}
     for source in headers:
-        key = hashlib.sha256((compiler + " ".join(_FLAGS)).encode())
+        key = hashlib.sha256((compiler + " ".join(_flags_of(source.path))).encode())
         for path in _reach(tree, source):
             key.update(path.encode() + b"\0" + tree.files[path].raw)
         keys[source.path] = "header " + key.hexdigest()
