@@ -11,17 +11,26 @@
 #include "base/random.h"
 #include "sample/row.h"
 
+#include <float.h>
 #include <math.h>
 
 #define COIN_DRAW UINT32_MAX
 #define MARGIN 1.0001 /* above the error of tdm_exp_neg */
-#define BATCH 64      /* ids whose numbers are made together; even */
 
 typedef struct contest {
     double score; /* best so far */
     float logit;
     int32_t id; /* -1: none yet */
 } contest;
+
+static float inverse(double temperature) {
+    return temperature < 1e-30 ? 1e30F : (float)(1.0 / temperature);
+}
+
+static float scaled_exp(float logit, float max, float inv_t) {
+    const float d = logit - max;
+    return tdm_exp_neg((d > -FLT_MAX ? d : -FLT_MAX) * inv_t);
+}
 
 /* (0, 1), never an end: 52 bits and a half are the most that a double holds near 1. */
 static double uniform_of(uint64_t bits) {
@@ -51,20 +60,25 @@ static void fill(uint64_t *out, const tdm_stream *stream, int32_t id0, int32_t n
     }
 }
 
+/* A bound on 1 - u at or below which no u exists: such an id need not draw at all. */
+#define HOPELESS 0x1.0p-54
+
 static void draw_dense(const tdm_row *row, double temperature, const tdm_stream *stream,
                        contest *best) {
-    uint64_t bits[BATCH];
-    float weight[BATCH];
-    const float inv_t = temperature < 1e-30 ? 1e30F : (float)(1.0 / temperature);
+    uint64_t bits[TDM_ROW_BLOCK];
+    float weight[TDM_ROW_BLOCK];
+    const float inv_t = inverse(temperature);
     double odds = exp(-best->score) * MARGIN; /* times exp(scaled): the bound on 1 - u */
-    for (int32_t at = 0; at < row->n_vocab; at += BATCH) {
+    for (int32_t b = 0; b < row->n_blocks; b++) {
+        const int32_t at = b * TDM_ROW_BLOCK;
         const float *logits = row->logits + at;
-        const int32_t n = row->n_vocab - at < BATCH ? row->n_vocab - at : BATCH;
-        fill(bits, stream, at, n);
-        for (int32_t i = 0; i < n; i++) {
-            const float d = logits[i] - row->max;
-            weight[i] = tdm_exp_neg((d > -3e38F ? d : -3e38F) * inv_t);
+        const int32_t left = row->n_vocab - at;
+        const int32_t n = left < TDM_ROW_BLOCK ? left : TDM_ROW_BLOCK;
+        if ((double)scaled_exp(row->block_max[b], row->max, inv_t) * odds <= HOPELESS) {
+            continue;
         }
+        fill(bits, stream, at, n);
+        tdm_exp_block(weight, logits, n, row->max, inv_t);
         for (int32_t i = 0; i < n; i++) {
             const double u = uniform_of(bits[i]);
             if (1.0 - u >= (double)weight[i] * odds || !(logits[i] > -INFINITY)) {
@@ -76,23 +90,39 @@ static void draw_dense(const tdm_row *row, double temperature, const tdm_stream 
     }
 }
 
+static double uniform_of_id(const tdm_stream *stream, int32_t id) {
+    return uniform_of(
+        tdm_random_u64(stream->seed, stream->choice, stream->token_idx, (uint32_t)id));
+}
+
+static void draw_listed(const tdm_row *row, double temperature, const tdm_stream *stream,
+                        contest *best) {
+    const float inv_t = inverse(temperature);
+    double odds = exp(-best->score) * MARGIN;
+    for (size_t i = 0; i < row->n_keys; i++) {
+        const float logit = tdm_row_key_logit(row->keys[i]);
+        const int32_t id = tdm_row_key_id(row->keys[i]);
+        const double bound = (double)scaled_exp(logit, row->max, inv_t) * odds;
+        if (bound <= HOPELESS) {
+            continue;
+        }
+        const double u = uniform_of_id(stream, id);
+        if (1.0 - u < bound) {
+            enter(best, ((double)logit - (double)row->max) / temperature, logit, id, u);
+            odds = exp(-best->score) * MARGIN;
+        }
+    }
+}
+
 int32_t tdm_row_draw(const tdm_row *row, float temperature, const tdm_stream *stream,
                      float *out_logit) {
-    const double t = (double)temperature;
     contest best = {.score = 0.0, .logit = 0.0F, .id = -1};
+    /* The most likely one first: a good score to beat. */
+    enter(&best, 0.0, row->max, row->max_id, uniform_of_id(stream, row->max_id));
     if (row->is_dense) {
-        const uint64_t bits =
-            tdm_random_u64(stream->seed, stream->choice, stream->token_idx, (uint32_t)row->max_id);
-        enter(&best, 0.0, row->max, row->max_id, uniform_of(bits)); /* a good score to beat */
-        draw_dense(row, t, stream, &best);
+        draw_dense(row, (double)temperature, stream, &best);
     } else {
-        for (size_t i = 0; i < row->n_keys; i++) {
-            const float logit = tdm_row_key_logit(row->keys[i]);
-            const int32_t id = tdm_row_key_id(row->keys[i]);
-            const uint64_t bits =
-                tdm_random_u64(stream->seed, stream->choice, stream->token_idx, (uint32_t)id);
-            enter(&best, ((double)logit - (double)row->max) / t, logit, id, uniform_of(bits));
-        }
+        draw_listed(row, (double)temperature, stream, &best);
     }
     *out_logit = best.logit;
     return best.id;

@@ -36,7 +36,7 @@ static size_t best_keys(const float *x, int32_t n, size_t k, uint64_t *best) {
 }
 
 tdm_normaliser tdm_normaliser_of(const float *logits, int32_t n_vocab) {
-    tdm_normaliser norm = {.max = NAN, .log_sum = NAN};
+    tdm_normaliser norm = {.max = (double)NAN, .log_sum = (double)NAN};
     float max = 0.0F;
     (void)tdm_argmax(logits, n_vocab, &max);
     if (max > -INFINITY) {

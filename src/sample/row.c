@@ -55,26 +55,28 @@ int32_t tdm_argmax(const float *x, int32_t n, float *out_max) {
     return id;
 }
 
+void tdm_exp_block(float *out, const float *x, int32_t n, float max, float inv_t) {
+    for (int32_t i = 0; i < n; i++) {
+        const float low = x[i] > -FLT_MAX ? x[i] : -FLT_MAX; /* NaN too */
+        const float v = low < FLT_MAX ? low : FLT_MAX;
+        out[i] = tdm_exp_neg((v - max) * inv_t);
+    }
+}
+
 double tdm_exp_sum(const float *x, int32_t n, float max, float inv_t) {
     double sum[8] = {0};
-    float e[8];
-    int32_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        for (int j = 0; j < 8; j++) {
-            float v = x[i + j];
-            v = v > -FLT_MAX ? v : -FLT_MAX;
-            v = v < FLT_MAX ? v : FLT_MAX;
-            e[j] = tdm_exp_neg((v - max) * inv_t);
+    float e[TDM_ROW_BLOCK];
+    for (int32_t at = 0; at < n; at += TDM_ROW_BLOCK) {
+        const int32_t len = n - at < TDM_ROW_BLOCK ? n - at : TDM_ROW_BLOCK;
+        tdm_exp_block(e, x + at, len, max, inv_t);
+        for (int32_t i = len; i < TDM_ROW_BLOCK; i++) {
+            e[i] = 0.0F;
         }
-        for (int j = 0; j < 8; j++) {
-            sum[j] += (double)e[j];
+        for (int32_t i = 0; i < TDM_ROW_BLOCK; i += 8) {
+            for (int j = 0; j < 8; j++) {
+                sum[j] += (double)e[i + j];
+            }
         }
-    }
-    for (; i < n; i++) {
-        float v = x[i];
-        v = v > -FLT_MAX ? v : -FLT_MAX;
-        v = v < FLT_MAX ? v : FLT_MAX;
-        sum[i & 7] += (double)tdm_exp_neg((v - max) * inv_t);
     }
     return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
@@ -174,8 +176,7 @@ void tdm_row_deinit(tdm_row *row, const tdm_alloc *alloc) {
     memset(row, 0, sizeof *row);
 }
 
-/* Maxima of the blocks and of the whole; the row is dense. */
-static void measure(tdm_row *row) {
+void tdm_row_measure(tdm_row *row) {
     int32_t best_block = 0;
     row->max = -INFINITY;
     for (int32_t b = 0; b < row->n_blocks; b++) {
@@ -205,7 +206,7 @@ bool tdm_row_load(tdm_row *row, float *logits) {
     row->logits = logits;
     row->is_dense = true;
     row->n_keys = 0;
-    measure(row);
+    tdm_row_measure(row);
     return row->max > -INFINITY;
 }
 
@@ -294,90 +295,4 @@ double tdm_row_mass(const tdm_row *row, float inv_t) {
         sum += (double)tdm_exp_neg((tdm_row_key_logit(row->keys[i]) - row->max) * inv_t);
     }
     return sum;
-}
-
-/* Population mean and deviation of the logits above -inf, as llama.cpp counts them. */
-void tdm_row_cut_top_n_sigma(tdm_row *row, float n_sigma) {
-    double sum = 0.0;
-    double squares = 0.0;
-    double n = 0.0;
-    for (int32_t i = 0; i < row->n_vocab; i++) {
-        const bool is_in = row->logits[i] >= -FLT_MAX;
-        sum += is_in ? (double)row->logits[i] : 0.0;
-        n += is_in ? 1.0 : 0.0;
-    }
-    const double mean = sum / n; /* n >= 1: a loaded row has a candidate */
-    for (int32_t i = 0; i < row->n_vocab; i++) {
-        const double d = row->logits[i] >= -FLT_MAX ? (double)row->logits[i] - mean : 0.0;
-        squares += d * d;
-    }
-    tdm_row_keep_at_least(
-        row, tdm_float_at_least((double)row->max - (double)n_sigma * sqrt(squares / n)));
-}
-
-void tdm_row_cut_top_p(tdm_row *row, float top_p) {
-    const double target = (double)top_p * tdm_row_mass(row, 1.0F);
-    if (row->is_dense) {
-        /* Look at the likely few first; at all of them only when the row is flat. */
-        for (size_t k = 64; row->is_dense || tdm_row_mass(row, 1.0F) < target; k *= 8) {
-            collect_about(row, k);
-            if (k >= (size_t)row->n_blocks) {
-                break;
-            }
-        }
-    }
-    row->n_keys = tdm_keys_select(row->keys, row->n_keys, target, row->max, true);
-}
-
-void tdm_row_cut_min_p(tdm_row *row, float min_p, int32_t min_keep) {
-    const float threshold = tdm_float_at_least((double)row->max + log((double)min_p));
-    const size_t least = (size_t)min_keep;
-    if (least > 1 && tdm_row_count_at_least(row, threshold, least) < least) {
-        tdm_row_keep_top(row, least);
-    } else {
-        tdm_row_keep_at_least(row, threshold);
-    }
-}
-
-static bool is_listed(const int32_t *ids, size_t n, int32_t id) {
-    for (size_t i = 0; i < n; i++) {
-        if (ids[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void tdm_row_cut_xtc(tdm_row *row, float threshold, const int32_t *exempt, size_t n_exempt) {
-    const float bar = (float)((double)threshold * tdm_row_mass(row, 1.0F));
-    const size_t n = row->is_dense ? (size_t)row->n_vocab : row->n_keys;
-    float least = INFINITY; /* the least likely of those above the bar */
-    for (size_t i = 0; i < n; i++) {
-        const float v = row->is_dense ? row->logits[i] : tdm_row_key_logit(row->keys[i]);
-        if (v < least && v > -INFINITY && tdm_exp_neg(v - row->max) > bar) {
-            least = v;
-        }
-    }
-    if (row->is_dense) {
-        for (int32_t i = 0; i < row->n_vocab; i++) {
-            if (row->logits[i] > least && !is_listed(exempt, n_exempt, i)) {
-                row->logits[i] = -INFINITY;
-            }
-        }
-        measure(row);
-        return;
-    }
-    size_t kept = 0;
-    uint64_t best = UINT64_MAX;
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t key = row->keys[i];
-        if (tdm_row_key_logit(key) > least && !is_listed(exempt, n_exempt, tdm_row_key_id(key))) {
-            continue;
-        }
-        best = key < best ? key : best;
-        row->keys[kept++] = key;
-    }
-    row->n_keys = kept;
-    row->max = tdm_row_key_logit(best);
-    row->max_id = tdm_row_key_id(best);
 }

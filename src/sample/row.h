@@ -79,8 +79,11 @@ static inline float tdm_exp_neg(float x) {
 /* Index of the largest value, lowest on a tie; NaN never wins; 0 when nothing is above -inf, and
  * then *out_max is -inf. */
 int32_t tdm_argmax(const float *x, int32_t n, float *out_max);
-/* Sum of exp((x[i] - max) * inv_t) in f64, in one fixed order. NaN and -inf count as nothing, +inf
- * as FLT_MAX. max is at least every finite x and finite; inv_t in [0, 1e30]. */
+/* out[i] = exp((x[i] - max) * inv_t), n at most TDM_ROW_BLOCK; NaN and -inf give about nothing,
+ * +inf counts as FLT_MAX. */
+void tdm_exp_block(float *out, const float *x, int32_t n, float max, float inv_t);
+/* Sum of exp((x[i] - max) * inv_t) in f64, in one fixed order, of the same terms. max is at least
+ * every finite x and finite; inv_t in [0, 1e30]. */
 double tdm_exp_sum(const float *x, int32_t n, float max, float inv_t);
 /* Smallest float that is at least x. */
 float tdm_float_at_least(double x);
@@ -98,6 +101,8 @@ void tdm_row_deinit(tdm_row *row, const tdm_alloc *alloc);
 /* Borrows logits and makes the row dense. NaN becomes -inf and +inf FLT_MAX, in place. False when
  * no candidate is left. */
 bool tdm_row_load(tdm_row *row, float *logits);
+/* Takes the maxima of the blocks and of the whole again; for a dense row that was written into. */
+void tdm_row_measure(tdm_row *row);
 /* Drops every candidate below threshold. */
 void tdm_row_keep_at_least(tdm_row *row, float threshold);
 /* Keeps the k best; k >= 1. */

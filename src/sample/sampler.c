@@ -255,7 +255,7 @@ void tdm_sampler_sample(tdm_sampler *sampler, float *logits, uint32_t token_idx,
     /* Log-probabilities before temperature and cuts, which write into the row. A cut never touches
      * the logit of an id that can still be drawn, so the chosen one's is read afterwards. */
     const float *truth = sampler->raw != NULL ? sampler->raw : logits;
-    tdm_normaliser norm = {.max = NAN, .log_sum = NAN};
+    tdm_normaliser norm = {.max = (double)NAN, .log_sum = (double)NAN};
     if (k >= 0) {
         norm = tdm_normaliser_of(truth, sampler->n_vocab);
         out->n_top = tdm_normaliser_top(&norm, truth, sampler->n_vocab, k, out->top);
