@@ -244,9 +244,9 @@ static tdm_status system_list(void *ctx, const char *path,
             }
             visit(arg, name, is_folder);
         }
-        free(entries[i]); /* scandir allocates with malloc */
+        free(entries[i]); /* allowed: scandir allocates with malloc */
     }
-    free(entries);
+    free(entries); /* allowed: scandir's own block */
     return TDM_OK;
 }
 

@@ -83,7 +83,9 @@ static bool begin_node(json_builder *b, tdm_json *node, tdm_json_kind kind) {
 
 static int push(json_builder *b, const tdm_json *node) {
     if (b->n_pending == b->pending_cap) {
+        /* bounded: nodes_max is a uint32_t, the product with a node's size stays far below 2^63 */
         size_t cap = b->pending_cap == 0 ? 64 : b->pending_cap * 2;
+        /* bounded: as above */
         tdm_json *grown = tdm_mem_resize(b->doc->alloc, b->pending, b->pending_cap * sizeof *grown,
                                          cap * sizeof *grown);
         if (grown == NULL) {
@@ -184,8 +186,8 @@ static size_t find_duplicate(json_builder *b, const tdm_json *items, size_t n, b
         }
         return n;
     }
-    while (cap < n * 2) {
-        cap *= 2;
+    while (cap < n * 2) { /* bounded: n <= nodes_max, a uint32_t; so is cap below */
+        cap *= 2;         /* bounded: at most 4 * n */
     }
     if (cap > b->seen_cap) {
         uint32_t *grown = tdm_mem_resize(b->doc->alloc, b->seen, b->seen_cap * sizeof *grown,
@@ -231,16 +233,17 @@ static int on_close(void *ctx) {
     json_builder *b = ctx;
     open_container *top = &b->stack[b->depth - 1];
     size_t n = b->n_pending - top->first;
-    tdm_json *items = b->pending + top->first;
+    tdm_json *items = &b->pending[top->first];
     if (top->node.kind == TDM_JSON_OBJECT && !check_keys(b, items, n)) {
         return 0;
     }
     if (n > 0) {
+        /* bounded: the n nodes lie in memory already */
         tdm_json *kept = tdm_arena_alloc(&b->doc->arena, n * sizeof *kept, TDM_ALIGN_DEFAULT);
         if (kept == NULL) {
             return stop_nomem(b);
         }
-        memcpy(kept, items, n * sizeof *kept);
+        memcpy(kept, items, n * sizeof *kept); /* bounded: as above */
         top->node.u.items = kept;
     }
     top->node.len = (uint32_t)n;
@@ -264,6 +267,7 @@ static const yajl_callbacks CALLBACKS = {
 static tdm_status build(json_builder *b, const char *text, size_t len) {
     const tdm_alloc *alloc = b->doc->alloc;
     tdm_status status = TDM_OK;
+    /* bounded: depth_max is a uint32_t */
     size_t stack_bytes = b->limits->depth_max * sizeof *b->stack;
     b->stack = tdm_mem_alloc(alloc, stack_bytes);
     if (b->stack == NULL) {

@@ -16,7 +16,7 @@ static size_t read_number(const char *path) {
     if (file == NULL) {
         return SIZE_MAX;
     }
-    if (fscanf(file, "%" SCNu64, &value) == 1) {
+    if (fscanf(file, "%" SCNu64, &value) == 1) { /* allowed: the kernel wrote the number */
         result = (size_t)value;
     }
     (void)fclose(file);
@@ -32,6 +32,7 @@ static size_t meminfo_available(void) {
     }
     while (fgets(line, sizeof line, file) != NULL) {
         uint64_t kib = 0;
+        /* allowed: the kernel wrote the line */
         if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
             result = kib > SIZE_MAX / 1024 ? SIZE_MAX : (size_t)kib * 1024;
             break;

@@ -191,6 +191,7 @@ static bool is_first_sibling(size_t cpu, const cpu_set_t *set) {
     if (file == NULL) {
         return true;
     }
+    /* allowed: the kernel wrote the number, and it is compared with a bound */
     if (fscanf(file, "%zu", &first) != 1 || first >= CPU_SETSIZE || !CPU_ISSET(first, set)) {
         first = cpu;
     }

@@ -100,6 +100,9 @@ VIOLATIONS = [
     ("raw-arith", {"src/text/x.c": "/* SPDX-License-Identifier: Apache-2.0\n * Reads ids of a "
                    "file. tdm:outside-numbers */\n" + parser("    return (int)(len + 3);\n")},
      "src/text/x.c:13"),
+    ("raw-arith", {"src/formats/x.c": parser(
+        "    /* bounded: this one */\n    size_t n = len + 1;\n    return (int)(n + 1);\n")},
+     "src/formats/x.c:13"),
     ("outside-abort", {"src/formats/x.c": parser("    TDM_CHECK(len > 3);\n    return p[0];\n")},
      "src/formats/x.c:11"),
     ("banned-header", {"src/base/x.c": code("#include <assert.h>\n")}, "src/base/x.c:4"),
@@ -149,6 +152,7 @@ CALLS = [
 ARITHMETIC_OK = [
     "    return (int)(len + 1); /* bounded: len is below 2^20, checked by the caller */\n",
     "    /* bounded: len is below 2^20 */\n    return (int)(len + 1);\n",
+    "    /* bounded: len is below 2^20 */\n    return (int)(p[0] +\n                 len);\n",
     "    size_t n = 3;\n    return (int)(n * 2);\n",
     "    for (size_t i = 0; i < len; i++) {\n        if (p[i + 1] == 0) {\n            return 1;\n"
     "        }\n    }\n    return 0;\n",

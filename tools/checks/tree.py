@@ -108,11 +108,15 @@ class Source:
         return self._once("marks", find)
 
     def has_mark(self, line, word):
-        """A comment `/* word: reason */` on this line, or standing alone just above it."""
+        """A comment `/* word: reason */` on this line, or standing alone above its statement."""
         pattern = re.compile(r"\b%s:\s*\S" % re.escape(word))
         if pattern.search(self.marks.get(line, "")):
             return True
         above = line - 1
+        while above > 0 and not self.lines[above - 1].rstrip().endswith((";", "{", "}", ":", "*/")):
+            if not self.lines[above - 1].strip():
+                return False
+            above -= 1  # the statement began further up
         while above > 0 and self.lines[above - 1].strip().startswith(("/*", "*", "//")):
             if pattern.search(self.marks.get(above, "")):
                 return True
