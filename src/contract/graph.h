@@ -32,6 +32,10 @@ typedef struct tdm_graph_ops {
     size_t (*state_plan)(const tdm_graph *graph, tdm_dtype kv_dtype, int64_t n_positions);
     tdm_status (*state_create)(tdm_graph *graph, tdm_dtype kv_dtype, int32_t append_max,
                                tdm_state **out_state, tdm_error *err);
+    /* Room for n more positions in every layer, so that later steps allocate nothing. A failure
+     * changes nothing that can be read. */
+    tdm_status (*state_reserve)(tdm_graph *graph, tdm_state *state, int64_t n_positions,
+                                tdm_error *err);
     void (*state_destroy)(tdm_graph *graph, tdm_state *state);
     tdm_status (*forward)(tdm_graph *graph, const tdm_step *step, tdm_error *err);
     void (*destroy)(tdm_graph *graph);

@@ -26,7 +26,9 @@ struct tdm_generation {
     tdm_sampler *sampler;
     tdm_detok *detok; /* NULL without a tokenizer */
     tdm_stops stops;
-    tdm_ids history;
+    int32_t *history; /* [history_cap] */
+    size_t history_len;
+    size_t history_cap;
     float *logits;  /* [n_vocab] */
     tdm_buf pieces; /* decoded, not yet through the stop texts */
     tdm_buf text;   /* of the last event */
@@ -184,14 +186,32 @@ static tdm_status set_limits(tdm_generation *g, size_t n_prompt, tdm_error *err)
     return tdm_sequence_check_fit(g->model, (size_t)g->positions_max, err);
 }
 
-static tdm_status take_prompt(tdm_generation *g, const tdm_prompt *prompt, size_t from,
-                              tdm_error *err) {
-    for (size_t i = from; i < prompt->ids.len; i++) {
-        if (tdm_ids_append(&g->history, prompt->ids.ids[i], 0, 0) != TDM_OK) {
+/* Room for everything that the answer may commit, so that the token path allocates nothing. */
+static tdm_status reserve_room(tdm_generation *g, tdm_error *err) {
+    size_t cap = (size_t)g->positions_max + 1;
+    if (cap > g->history_cap) {
+        int32_t *grown = tdm_mem_resize(g->model->alloc, g->history, g->history_cap * sizeof *grown,
+                                        cap * sizeof *grown);
+        if (grown == NULL) {
             return tdm_fail_nomem(err, "a sequence's history");
         }
+        g->history = grown;
+        g->history_cap = cap;
     }
-    return tdm_sampler_accept(g->sampler, prompt->ids.ids + from, prompt->ids.len - from, err);
+    TDM_TRY(tdm_sampler_reserve(g->sampler, cap, err));
+    return g->model->graph->ops->state_reserve(g->model->graph, g->state,
+                                               g->positions_max - g->state->length, err);
+}
+
+static tdm_status take_prompt(tdm_generation *g, const tdm_prompt *prompt, size_t from,
+                              tdm_error *err) {
+    size_t n = prompt->ids.len - from;
+    TDM_TRY(reserve_room(g, err));
+    if (n > 0) {
+        memcpy(g->history + from, prompt->ids.ids + from, n * sizeof *g->history);
+    }
+    g->history_len = prompt->ids.len;
+    return tdm_sampler_accept(g->sampler, prompt->ids.ids + from, n, err);
 }
 
 static tdm_status build(tdm_generation *g, const tdm_prompt *prompt,
@@ -238,7 +258,6 @@ tdm_status tdm_generation_create(tdm_generation **out_generation, tdm_model *mod
         return tdm_fail_nomem(err, "a generation");
     }
     g->model = model;
-    tdm_ids_init(&g->history, model->alloc);
     tdm_buf_init(&g->pieces, model->alloc, 0);
     tdm_buf_init(&g->text, model->alloc, 0);
     g->start_ms = tdm_model_now_ms(model);
@@ -259,7 +278,7 @@ void tdm_generation_destroy(tdm_generation *g) {
     tdm_sampler_destroy(g->sampler);
     tdm_detok_destroy(g->detok);
     tdm_stops_deinit(&g->stops);
-    tdm_ids_deinit(&g->history);
+    tdm_mem_free(g->model->alloc, g->history, g->history_cap * sizeof *g->history);
     tdm_buf_deinit(&g->pieces);
     tdm_buf_deinit(&g->text);
     tdm_mem_free_aligned(g->model->alloc, g->logits,
@@ -276,14 +295,14 @@ void tdm_generation_cancel(tdm_generation *g) {
 static tdm_status feed(tdm_generation *g, bool *out_done, tdm_error *err) {
     tdm_graph *graph = g->model->graph;
     *out_done = false;
-    while ((size_t)g->state->length < g->history.len) {
-        size_t left = g->history.len - (size_t)g->state->length;
+    while ((size_t)g->state->length < g->history_len) {
+        size_t left = g->history_len - (size_t)g->state->length;
         int32_t n = left < (size_t)g->model->n_batch ? (int32_t)left : g->model->n_batch;
         bool is_last = (size_t)n == left;
         const tdm_step_row row = {
             .phase = n == 1 ? TDM_PHASE_DECODE : TDM_PHASE_PROMPT,
             .state = g->state,
-            .tokens = g->history.ids + g->state->length,
+            .tokens = g->history + g->state->length,
             .n_tokens = n,
             .logits_from = is_last ? n - 1 : n,
         };
@@ -349,9 +368,7 @@ static tdm_status commit(tdm_generation *g, const tdm_sampled *sampled, tdm_even
                          tdm_error *err) {
     bool is_stopped = false;
     bool is_end = !g->ignores_eos && tdm_model_is_end(g->model, sampled->id);
-    if (tdm_ids_append(&g->history, sampled->id, 0, 0) != TDM_OK) {
-        return tdm_fail_nomem(err, "a sequence's history");
-    }
+    g->history[g->history_len++] = sampled->id;
     TDM_TRY(tdm_sampler_accept(g->sampler, &sampled->id, 1, err));
     g->n_answer++;
     g->n_drawn++;
@@ -363,7 +380,7 @@ static tdm_status commit(tdm_generation *g, const tdm_sampled *sampled, tdm_even
     }
     if (is_end || is_stopped) {
         event->finish = TDM_FINISH_STOP;
-    } else if (g->n_answer >= g->max_tokens || (int64_t)g->history.len >= g->positions_max) {
+    } else if (g->n_answer >= g->max_tokens || (int64_t)g->history_len >= g->positions_max) {
         event->finish = TDM_FINISH_LENGTH;
     }
     if (event->finish != TDM_FINISH_NONE && !is_stopped) {
@@ -417,9 +434,9 @@ tdm_status tdm_generation_next(tdm_generation *g, tdm_event *out_event, tdm_erro
 
 /* Length of what history and prompt share. */
 static size_t common_prefix(const tdm_generation *g, const tdm_prompt *prompt) {
-    size_t n = g->history.len < prompt->ids.len ? g->history.len : prompt->ids.len;
+    size_t n = g->history_len < prompt->ids.len ? g->history_len : prompt->ids.len;
     size_t i = 0;
-    while (i < n && g->history.ids[i] == prompt->ids.ids[i]) {
+    while (i < n && g->history[i] == prompt->ids.ids[i]) {
         i++;
     }
     return i;
@@ -460,7 +477,7 @@ tdm_status tdm_generation_continue(tdm_generation *g, const tdm_prompt *prompt, 
     }
     TDM_TRY(set_limits(g, prompt->ids.len, err));
     TDM_TRY(rewind_to(g, (int64_t)kept, err));
-    g->history.len = shared;
+    g->history_len = shared;
     TDM_TRY(take_prompt(g, prompt, shared, err));
     g->n_answer = 0;
     g->stats.n_prompt = (int64_t)prompt->ids.len;

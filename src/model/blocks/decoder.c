@@ -243,6 +243,15 @@ static tdm_status decoder_state_create(tdm_graph *graph, tdm_dtype kv_dtype, int
     return TDM_OK;
 }
 
+static tdm_status decoder_state_reserve(tdm_graph *graph, tdm_state *state, int64_t n_positions,
+                                        tdm_error *err) {
+    (void)graph;
+    for (int32_t i = 0; i < state->n_caches; i++) {
+        TDM_TRY(state->caches[i]->ops->reserve(state->caches[i], n_positions, err));
+    }
+    return TDM_OK;
+}
+
 /* One step. */
 
 static tdm_status check_row(const decoder *d, const tdm_step_row *row, tdm_error *err) {
@@ -278,10 +287,7 @@ static tdm_status prepare(decoder *d, const tdm_step *step, int64_t *out_tokens,
     n_tokens = 0;
     for (int32_t r = 0; r < step->n_rows; r++) {
         const tdm_step_row *row = &step->rows[r];
-        for (int32_t i = 0; i < row->state->n_caches; i++) {
-            tdm_cache *cache = row->state->caches[i];
-            TDM_TRY(cache->ops->reserve(cache, row->n_tokens, err));
-        }
+        TDM_TRY(decoder_state_reserve(&d->base, row->state, row->n_tokens, err));
         for (int32_t i = 0; i < row->n_tokens; i++) {
             d->scratch.tokens[n_tokens] = row->tokens[i];
             d->scratch.positions[n_tokens] = row->state->length + i;
@@ -383,6 +389,7 @@ static const tdm_graph_ops DECODER_OPS = {
     .reserve = decoder_reserve,
     .state_plan = decoder_state_plan,
     .state_create = decoder_state_create,
+    .state_reserve = decoder_state_reserve,
     .state_destroy = decoder_state_destroy,
     .forward = decoder_forward,
     .destroy = decoder_destroy,
