@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Generations over the tiny golden models: greedy ids equal the reference framework's; ends,
+ * limits, cancelling and continuing behave as tandem.h says; the token path allocates nothing. */
+#include "backend/cpu/cpu.h"
+#include "engine/engine.h"
+#include "formats/safetensors.h"
+#include "support/support.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef struct rig {
+    tdm_alloc_tracker tracker;
+    tdm_model *model;
+    tdm_blob blob;
+    tdm_safetensors *golden;
+    const int32_t *input_ids, *gen_ids;
+    size_t n_input, n_gen;
+} rig;
+
+static const tdm_tensor_view *view_of(const rig *r, const char *name) {
+    size_t idx = 0;
+    assert_true(tdm_safetensors_find(r->golden, name, &idx));
+    return tdm_safetensors_tensor_view(r->golden, idx);
+}
+
+static const int32_t *ids_of(const rig *r, const char *name, size_t *out_n) {
+    const tdm_tensor_view *view = view_of(r, name);
+    assert_int_equal(view->dtype, TDM_DTYPE_I32);
+    *out_n = (size_t)view->dims[0];
+    return view->data;
+}
+
+static void open_model(rig *r, const char *path, const tdm_model_options *options, tdm_tier tier) {
+    const tdm_cpu_options cpu = {.tier = tier, .n_threads = 1};
+    tdm_backend *backend = NULL;
+    tdm_error err;
+    assert_int_equal(tdm_cpu_backend_create(&backend, &r->tracker.alloc, &cpu, &err), TDM_OK);
+    if (tdm_model_open_with(&r->model, &r->tracker.alloc, path, options, backend, &err) != TDM_OK) {
+        fail_msg("%s: %s (%s)", path, err.what, err.where);
+    }
+}
+
+static void rig_open(rig *r, const char *name, const tdm_model_options *options, tdm_tier tier) {
+    char folder[SUPPORT_PATH_MAX];
+    char path[SUPPORT_PATH_MAX];
+    char rel[128];
+    tdm_error err;
+    memset(r, 0, sizeof *r);
+    tdm_alloc_tracker_init(&r->tracker, NULL);
+    (void)snprintf(rel, sizeof rel, "goldens/%s", name);
+    open_model(r, support_data_path(folder, rel), options, tier);
+    (void)support_join(path, folder, "golden.safetensors");
+    assert_int_equal(tdm_blob_open(&r->blob, NULL, path, &err), TDM_OK);
+    if (tdm_safetensors_parse(&r->golden, &r->tracker.alloc, r->blob.data, r->blob.bytes, path,
+                              &err) != TDM_OK) {
+        fail_msg("%s: %s", path, err.what);
+    }
+    r->input_ids = ids_of(r, "input_ids", &r->n_input);
+    r->gen_ids = ids_of(r, "gen_ids", &r->n_gen);
+}
+
+static void rig_close(rig *r) {
+    tdm_safetensors_destroy(r->golden);
+    tdm_blob_close(&r->blob);
+    tdm_model_close(r->model);
+    assert_int_equal(r->tracker.live_bytes, 0);
+}
+
+static tdm_generation *start(rig *r, const int32_t *ids, size_t n,
+                             const tdm_generation_options *options) {
+    tdm_prompt *prompt = NULL;
+    tdm_generation *g = NULL;
+    tdm_error err;
+    assert_int_equal(tdm_prompt_from_ids(&prompt, r->model, ids, n, &err), TDM_OK);
+    if (tdm_generation_create(&g, r->model, prompt, options, &err) != TDM_OK) {
+        fail_msg("%s", err.what);
+    }
+    tdm_prompt_destroy(prompt);
+    return g;
+}
+
+static tdm_generation_options greedy(const rig *r, int32_t max_tokens) {
+    tdm_generation_options options;
+    tdm_generation_options_init(&options, r->model);
+    options.temperature = 0.0F;
+    options.max_tokens = max_tokens;
+    options.ignores_eos = true;
+    return options;
+}
+
+static void test_greedy_equals_the_reference(void **state) {
+    static const char *const CASES[] = {"llama", "llama3-rope", "mistral-sliding", "qwen2",
+                                        "yarn",  "qwen3",       "smollm3"};
+    (void)state;
+    for (size_t c = 0; c < SUPPORT_LEN(CASES); c++) {
+        rig r;
+        tdm_event event = {.finish = TDM_FINISH_NONE};
+        rig_open(&r, CASES[c], NULL, TDM_TIER_EXACT);
+        const tdm_generation_options options = greedy(&r, (int32_t)r.n_gen);
+        tdm_generation *g = start(&r, r.input_ids, r.n_input, &options);
+        for (size_t i = 0; i < r.n_gen; i++) {
+            assert_int_equal(event.finish, TDM_FINISH_NONE);
+            assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+            assert_int_equal(event.id, r.gen_ids[i]);
+        }
+        assert_int_equal(event.finish, TDM_FINISH_LENGTH);
+        assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_E_STATE);
+        tdm_generation_destroy(g);
+        rig_close(&r);
+    }
+}
+
+static void test_token_path_allocates_nothing(void **state) {
+    rig r;
+    tdm_event event;
+    (void)state;
+    rig_open(&r, "llama", NULL, TDM_TIER_FAST);
+    tdm_generation_options options = greedy(&r, 300);
+    options.temperature = 0.8F;
+    options.top_k = 40;
+    options.top_p = 0.9F;
+    options.repetition_penalty = 1.1F;
+    options.has_seed = true;
+    tdm_generation *g = start(&r, r.input_ids, r.n_input, &options);
+    assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+    size_t before = r.tracker.n_calls;
+    while (event.finish == TDM_FINISH_NONE) {
+        assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+    }
+    assert_int_equal(r.tracker.n_calls, before);
+    tdm_generation_destroy(g);
+    rig_close(&r);
+}
+
+static void test_chunks_of_the_prompt_do_not_matter(void **state) {
+    static const int32_t BATCHES[] = {1, 3, 16, 512};
+    int32_t first[24];
+    (void)state;
+    for (size_t b = 0; b < SUPPORT_LEN(BATCHES); b++) {
+        rig r;
+        tdm_event event;
+        const tdm_model_options model_options = {.n_batch = BATCHES[b]};
+        rig_open(&r, "mistral-sliding", &model_options, TDM_TIER_FAST);
+        tdm_generation_options options = greedy(&r, (int32_t)SUPPORT_LEN(first));
+        options.temperature = 1.0F;
+        options.has_seed = true;
+        options.seed = 7;
+        tdm_generation *g = start(&r, r.input_ids, r.n_input, &options);
+        for (size_t i = 0; i < SUPPORT_LEN(first); i++) {
+            assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+            if (b == 0) {
+                first[i] = event.id;
+            }
+            assert_int_equal(event.id, first[i]);
+        }
+        tdm_generation_destroy(g);
+        rig_close(&r);
+    }
+}
+
+/* Continuing with the whole conversation gives what a fresh generation of it gives, also where the
+ * continuation leaves the old answer early and the caches must go back. */
+static void check_continue(const char *name, size_t kept) {
+    rig r;
+    tdm_event event;
+    int32_t turn[96];
+    size_t n = 0;
+    tdm_prompt *prompt = NULL;
+    rig_open(&r, name, NULL, TDM_TIER_EXACT);
+    const tdm_generation_options options = greedy(&r, 12);
+    tdm_generation *g = start(&r, r.input_ids, r.n_input, &options);
+    memcpy(turn, r.input_ids, r.n_input * sizeof *turn);
+    n = r.n_input;
+    do {
+        assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+        if (n < r.n_input + kept) {
+            turn[n++] = event.id;
+        }
+    } while (event.finish == TDM_FINISH_NONE);
+    turn[n++] = 5;
+    turn[n++] = 6;
+    assert_int_equal(tdm_prompt_from_ids(&prompt, r.model, turn, n, NULL), TDM_OK);
+    assert_int_equal(tdm_generation_continue(g, prompt, NULL), TDM_OK);
+    tdm_generation *fresh = start(&r, turn, n, &options);
+    for (int i = 0; i < 12; i++) {
+        tdm_event expected;
+        assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+        assert_int_equal(tdm_generation_next(fresh, &expected, NULL), TDM_OK);
+        assert_int_equal(event.id, expected.id);
+    }
+    tdm_prompt_destroy(prompt);
+    tdm_generation_destroy(fresh);
+    tdm_generation_destroy(g);
+    rig_close(&r);
+}
+
+static void test_continue_equals_fresh(void **state) {
+    (void)state;
+    check_continue("llama", 12);
+    check_continue("llama", 3);
+    check_continue("mistral-sliding", 12);
+    check_continue("mistral-sliding", 0);
+}
+
+static void test_cancel(void **state) {
+    rig r;
+    tdm_event event;
+    (void)state;
+    rig_open(&r, "llama", NULL, TDM_TIER_FAST);
+    const tdm_generation_options options = greedy(&r, 50);
+    tdm_generation *g = start(&r, r.input_ids, r.n_input, &options);
+    assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+    tdm_generation_cancel(g);
+    assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+    assert_int_equal(event.finish, TDM_FINISH_CANCELLED);
+    assert_int_equal(event.id, -1);
+    assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_E_STATE);
+    tdm_generation_destroy(g);
+    rig_close(&r);
+}
+
+static void expect_create(rig *r, const tdm_generation_options *options, const int32_t *ids,
+                          size_t n, tdm_status expected, const char *where) {
+    tdm_prompt *prompt = NULL;
+    tdm_generation *g = NULL;
+    tdm_error err;
+    assert_int_equal(tdm_prompt_from_ids(&prompt, r->model, ids, n, NULL), TDM_OK);
+    assert_int_equal(tdm_generation_create(&g, r->model, prompt, options, &err), expected);
+    assert_null(g);
+    if (where != NULL) {
+        assert_string_equal(err.where, where);
+    }
+    tdm_prompt_destroy(prompt);
+}
+
+static void test_refusals(void **state) {
+    rig r;
+    tdm_prompt *prompt = NULL;
+    tdm_error err;
+    int32_t long_prompt[600] = {0};
+    const int32_t outside[1] = {320};
+    (void)state;
+    rig_open(&r, "llama", NULL, TDM_TIER_FAST);
+    tdm_generation_options options = greedy(&r, 0);
+    expect_create(&r, &options, r.input_ids, r.n_input, TDM_E_ARG, "max_tokens");
+    options.max_tokens = 5;
+    expect_create(&r, &options, long_prompt, SUPPORT_LEN(long_prompt), TDM_E_NO_FIT, NULL);
+    options.temperature = 5.5F;
+    expect_create(&r, &options, r.input_ids, r.n_input, TDM_E_ARG, NULL);
+    options = greedy(&r, 5);
+    options.stop[0] = "x"; /* needs a tokenizer, and this model has none */
+    options.n_stop = 1;
+    expect_create(&r, &options, r.input_ids, r.n_input, TDM_E_STATE, NULL);
+    assert_int_equal(tdm_prompt_from_ids(&prompt, r.model, NULL, 0, &err), TDM_E_ARG);
+    assert_int_equal(tdm_prompt_from_ids(&prompt, r.model, outside, 1, &err), TDM_E_ARG);
+    assert_string_equal(err.limit, "0 to 319");
+    assert_int_equal(tdm_prompt_from_text(&prompt, r.model, "x", 1, 0, &err), TDM_E_STATE);
+    rig_close(&r);
+}
+
+static void test_score_equals_the_golden(void **state) {
+    rig r;
+    float logprobs[40];
+    float in_chunks[40];
+    (void)state;
+    rig_open(&r, "qwen3", NULL, TDM_TIER_EXACT);
+    const tdm_tensor_view *logits = view_of(&r, "logits");
+    assert_int_equal(tdm_model_score(r.model, r.input_ids, r.n_input, 0, logprobs, 0, NULL, NULL),
+                     TDM_OK);
+    assert_int_equal(tdm_model_score(r.model, r.input_ids, r.n_input, 7, in_chunks, 0, NULL, NULL),
+                     TDM_OK);
+    for (size_t i = 1; i < r.n_input; i++) {
+        const float *row = (const float *)logits->data + (i - 1) * 320;
+        double sum = 0.0;
+        for (int v = 0; v < 320; v++) {
+            sum += exp((double)row[v]);
+        }
+        /* 1e-4: the golden's own bound on logits, spec of `golden`. */
+        assert_true(fabs((double)logprobs[i] - ((double)row[r.input_ids[i]] - log(sum))) < 1e-4);
+        assert_memory_equal(&logprobs[i], &in_chunks[i], sizeof(float));
+    }
+    rig_close(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greedy_equals_the_reference),
+        cmocka_unit_test(test_token_path_allocates_nothing),
+        cmocka_unit_test(test_chunks_of_the_prompt_do_not_matter),
+        cmocka_unit_test(test_continue_equals_fresh),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_score_equals_the_golden),
+    };
+    return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
+}
