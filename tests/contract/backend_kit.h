@@ -1,0 +1,744 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The contract kit of contract/backend.h: laws L1 to L5 for every entry, run against any backend
+ * beside its scalar twin. Header only; a test fills a backend_kit and calls backend_kit_run. */
+#ifndef TDM_TESTS_CONTRACT_BACKEND_KIT_H
+#define TDM_TESTS_CONTRACT_BACKEND_KIT_H
+
+#include "support/support.h"
+
+#include "base/random.h"
+#include "contract/backend.h"
+#include "tensor/dequant.h"
+#include "tensor/half.h"
+#include "tensor/ops.h"
+#include "tolerance.h"
+
+#include <math.h>
+
+typedef struct backend_kit {
+    const char *name;
+    tdm_tier tier;
+    /* Owned by the caller, already created with 1, 2 and 3 threads; all of one kind. */
+    tdm_backend *subjects[3];
+    tdm_backend *twin; /* scalar, of the same tier */
+} backend_kit;
+
+#define KIT_N_MAX 64
+#define KIT_WIDTH_MAX 1024
+#define KIT_CANARY 12345.625f
+
+static inline float kit_noise(uint32_t stream, uint32_t i) {
+    return (float)(2.0 * tdm_random_f64(2026, stream, i, 0) - 1.0);
+}
+
+static inline float *kit_floats(int64_t n) {
+    float *p = malloc((size_t)n * sizeof *p);
+    assert_non_null(p);
+    return p;
+}
+
+static inline float *kit_random(int64_t n, uint32_t stream) {
+    float *p = kit_floats(n);
+    for (int64_t i = 0; i < n; ++i) {
+        p[i] = kit_noise(stream, (uint32_t)i);
+    }
+    return p;
+}
+
+static inline float *kit_filled(int64_t n, float value) {
+    float *p = kit_floats(n);
+    for (int64_t i = 0; i < n; ++i) {
+        p[i] = value;
+    }
+    return p;
+}
+
+static inline void kit_close(const char *what, const float *want, const float *got, int64_t n,
+                             float tolerance) {
+    float largest = 1e-30f;
+    for (int64_t i = 0; i < n; ++i) {
+        largest = fmaxf(largest, fabsf(want[i]));
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        if (!(fabsf(want[i] - got[i]) <= tolerance * largest)) {
+            fail_msg("%s: value %lld is %.9g, expected %.9g; off by %.3g of the largest", what,
+                     (long long)i, (double)got[i], (double)want[i],
+                     (double)(fabsf(want[i] - got[i]) / largest));
+        }
+    }
+}
+
+/* Bits, NaN for NaN. */
+static inline void kit_same(const char *what, const float *want, const float *got, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+        if (tdm_f32_bits(want[i]) != tdm_f32_bits(got[i]) && !(isnan(want[i]) && isnan(got[i]))) {
+            fail_msg("%s: value %lld is %.9g, expected the bits of %.9g", what, (long long)i,
+                     (double)got[i], (double)want[i]);
+        }
+    }
+}
+
+/* Random bits with finite scales, from malloc. */
+static inline uint8_t *kit_weights(tdm_dtype dtype, int64_t n_out, int64_t n_in, uint32_t stream,
+                                   size_t *out_bytes) {
+    const tdm_dtype_info *info = &TDM_DTYPES[dtype];
+    size_t n_blocks = (size_t)n_out * (size_t)n_in / info->block_weights;
+    uint8_t *data = malloc(n_blocks * info->block_bytes);
+    assert_non_null(data);
+    for (size_t i = 0; i < n_blocks * info->block_bytes; ++i) {
+        data[i] = (uint8_t)tdm_random_u64(77, stream, (uint32_t)i, 1);
+    }
+    for (size_t b = 0; b < n_blocks; ++b) {
+        uint8_t *block = data + b * info->block_bytes;
+        float value = kit_noise(stream + 1000, (uint32_t)b);
+        uint16_t half =
+            dtype == TDM_DTYPE_BF16 ? tdm_bf16_from_f32(value) : tdm_f16_from_f32(value * 0.1f);
+        if (dtype == TDM_DTYPE_F32) {
+            memcpy(block, &value, 4);
+        } else if (dtype == TDM_DTYPE_Q6_K) {
+            memcpy(block + 208, &half, 2);
+        } else {
+            memcpy(block, &half, 2);
+            if (dtype == TDM_DTYPE_Q4_1 || dtype == TDM_DTYPE_Q5_1 || dtype == TDM_DTYPE_Q4_K ||
+                dtype == TDM_DTYPE_Q5_K) {
+                half = tdm_f16_from_f32(kit_noise(stream + 2000, (uint32_t)b) * 0.5f);
+                memcpy(block + 2, &half, 2);
+            }
+        }
+    }
+    *out_bytes = n_blocks * info->block_bytes;
+    return data;
+}
+
+/* One weight as two backends hold it, over the same bytes at an odd address. */
+typedef struct kit_weight {
+    uint8_t *bytes;
+    tdm_weight w[4]; /* subjects 0..2, twin */
+} kit_weight;
+
+static inline tdm_backend *kit_backend(const backend_kit *kit, int i) {
+    return i < 3 ? kit->subjects[i] : kit->twin;
+}
+
+static inline void kit_weight_make(const backend_kit *kit, kit_weight *out, tdm_dtype dtype,
+                                   int64_t n_out, int64_t n_in, uint32_t stream) {
+    size_t bytes = 0;
+    uint8_t *data = kit_weights(dtype, n_out, n_in, stream, &bytes);
+    /* Files align tensors to what they like: one byte off for block types, natural else. */
+    size_t shift = TDM_DTYPES[dtype].block_weights > 1 ? 1 : TDM_DTYPES[dtype].block_bytes;
+    out->bytes = malloc(bytes + shift);
+    assert_non_null(out->bytes);
+    memcpy(out->bytes + shift, data, bytes);
+    free(data);
+    for (int i = 0; i < 4; ++i) {
+        tdm_tensor_view view = {.dtype = dtype,
+                                .rank = 2,
+                                .dims = {n_out, n_in},
+                                .data = out->bytes + shift,
+                                .bytes = bytes};
+        tdm_error err = {0};
+        tdm_backend *be = kit_backend(kit, i);
+        if (tdm_weight_init(be, &view, &out->w[i], &err) != TDM_OK) {
+            fail_msg("weight_init: %s", err.what);
+        }
+        assert_int_equal(out->w[i].packed_bytes, be->ops->weight_plan(be, dtype, n_out, n_in));
+        assert_true((out->w[i].packed != NULL) == (out->w[i].packed_bytes > 0));
+    }
+}
+
+static inline void kit_weight_free(const backend_kit *kit, kit_weight *w) {
+    for (int i = 0; i < 4; ++i) {
+        tdm_weight_deinit(kit_backend(kit, i), &w->w[i]);
+    }
+    free(w->bytes);
+}
+
+/* f32 products differ by a share of the sum of magnitudes, for inputs cancel. */
+static inline void kit_linear_close(const char *what, const tdm_weight *w, const float *x,
+                                    int64_t ld_x, int64_t n, const float *want, const float *got,
+                                    int64_t ld) {
+    float *row = kit_floats(w->n_in);
+    for (int64_t o = 0; o < w->n_out; ++o) {
+        tdm_dequant_row(w->dtype, w->data + (size_t)o * w->row_bytes, w->n_in, row);
+        for (int64_t t = 0; t < n; ++t) {
+            float sum = fabsf(want[t * ld + o]);
+            for (int64_t i = 0; i < w->n_in; ++i) {
+                sum += fabsf(row[i] * x[t * ld_x + i]);
+            }
+            float off = fabsf(want[t * ld + o] - got[t * ld + o]);
+            if (!(off <= TOL_LINEAR_F32 * sum)) {
+                fail_msg("%s: row %lld of token %lld is off by %.3g of its terms", what,
+                         (long long)o, (long long)t, (double)(off / sum));
+            }
+        }
+    }
+    free(row);
+}
+
+/* One type and shape: against the twin, row by row, on every number of threads; bias, residual and
+ * the untouched columns behind n_out. */
+static inline void kit_linear_shape(const backend_kit *kit, tdm_dtype dtype, int64_t n_out,
+                                    int64_t n_in, int64_t n) {
+    char what[128];
+    kit_weight w;
+    int64_t ld_x = n_in + 5;
+    int64_t ld = n_out + 3;
+    bool is_int8 = kit->tier == TDM_TIER_FAST && TDM_DTYPES[dtype].block_weights > 1;
+    kit_weight_make(kit, &w, dtype, n_out, n_in, (uint32_t)(dtype * 7 + n_out));
+    float *x = kit_random(n * ld_x, 1);
+    float *bias = kit_random(n_out, 2);
+    float *residual = kit_random(n * ld, 3);
+    float *want = kit_filled(n * ld, KIT_CANARY);
+    float *got = kit_floats(n * ld);
+    float *alone = kit_floats(ld);
+    (void)snprintf(what, sizeof what, "%s linear %s [%lld, %lld] n %lld", kit->name,
+                   TDM_DTYPES[dtype].name, (long long)n_out, (long long)n_in, (long long)n);
+    for (int flags = 0; flags < 4; ++flags) {
+        tdm_linear_part part = {.weight = &w.w[3],
+                                .bias = (flags & 1) != 0 ? bias : NULL,
+                                .out = want,
+                                .ld_out = ld,
+                                .is_added = (flags & 2) != 0};
+        if (part.is_added) {
+            memcpy(want, residual, (size_t)(n * ld) * sizeof *want);
+        }
+        tdm_op_linear(kit->twin, x, ld_x, n, &part, 1);
+        for (int s = 0; s < 3; ++s) {
+            for (int64_t i = 0; i < n * ld; ++i) {
+                got[i] = part.is_added ? residual[i] : KIT_CANARY;
+            }
+            part.weight = &w.w[s];
+            part.out = got;
+            tdm_op_linear(kit->subjects[s], x, ld_x, n, &part, 1);
+            for (int64_t t = 0; t < n; ++t) {
+                for (int64_t i = n_out; i < ld; ++i) {
+                    assert_true(got[t * ld + i] ==
+                                (part.is_added ? residual[t * ld + i] : KIT_CANARY));
+                }
+            }
+            if (is_int8) {
+                kit_same(what, want, got, n * ld);
+            } else {
+                kit_linear_close(what, &w.w[s], x, ld_x, n, want, got, ld);
+            }
+            for (int64_t t = 0; t<n; t += n> 8 ? 5 : 1) { /* L1 */
+                memcpy(alone, residual + t * ld, (size_t)ld * sizeof *alone);
+                part.weight = &w.w[0];
+                part.out = alone;
+                tdm_op_linear(kit->subjects[0], x + t * ld_x, ld_x, 1, &part, 1);
+                kit_same(what, alone, got + t * ld, n_out);
+            }
+        }
+    }
+    free(alone);
+    free(got);
+    free(want);
+    free(residual);
+    free(bias);
+    free(x);
+    kit_weight_free(kit, &w);
+}
+
+static inline void kit_linear(const backend_kit *kit) {
+    static const int64_t OUTS[] = {1, 7, 8, 19, 40};
+    static const int64_t COUNTS[] = {1, 2, 3, 4, 5, 7, 16, 33, 64};
+    for (int i = 0; i < TDM_DTYPE_COUNT; ++i) {
+        tdm_dtype dtype = (tdm_dtype)i;
+        int64_t block = TDM_DTYPES[dtype].block_weights;
+        if (!kit->subjects[0]->ops->can_read(kit->subjects[0], dtype)) {
+            continue;
+        }
+        assert_true(tdm_dequant_can(dtype));
+        for (size_t c = 0; c < SUPPORT_LEN(COUNTS); ++c) {
+            int64_t n_in = block > 1 ? block * (int64_t)(1 + c % 3) : 33 + 31 * (int64_t)c;
+            kit_linear_shape(kit, dtype, OUTS[c % SUPPORT_LEN(OUTS)], n_in, COUNTS[c]);
+        }
+    }
+    for (int64_t k = 1; k < 20; ++k) { /* rows shorter than a vector and just above it */
+        kit_linear_shape(kit, TDM_DTYPE_F32, 9, k, 3);
+        kit_linear_shape(kit, TDM_DTYPE_BF16, 9, k, 2);
+        kit_linear_shape(kit, TDM_DTYPE_F16, 9, k, 1);
+    }
+}
+
+/* Four parts of four types in one call give what four calls give. */
+static inline void kit_linear_parts(const backend_kit *kit) {
+    static const tdm_dtype TYPES[] = {TDM_DTYPE_Q4_K, TDM_DTYPE_F32, TDM_DTYPE_Q6_K,
+                                      TDM_DTYPE_Q8_0};
+    static const int64_t OUTS[] = {24, 5, 17, 64};
+    kit_weight w[4];
+    float *x = kit_random(6 * 512, 4);
+    float *together[4];
+    float *single[4];
+    for (int s = 0; s < 3; ++s) {
+        tdm_linear_part parts[4];
+        for (int p = 0; p < 4; ++p) {
+            kit_weight_make(kit, &w[p], TYPES[p], OUTS[p], 512, (uint32_t)(50 + p));
+            together[p] = kit_filled(6 * OUTS[p], 0.0f);
+            single[p] = kit_filled(6 * OUTS[p], 0.0f);
+            parts[p] =
+                (tdm_linear_part){.weight = &w[p].w[s], .out = together[p], .ld_out = OUTS[p]};
+        }
+        tdm_op_linear(kit->subjects[s], x, 512, 6, parts, 4);
+        for (int p = 0; p < 4; ++p) {
+            parts[p].out = single[p];
+            tdm_op_linear(kit->subjects[s], x, 512, 6, &parts[p], 1);
+            kit_same("parts of one linear", single[p], together[p], 6 * OUTS[p]);
+            free(together[p]);
+            free(single[p]);
+            kit_weight_free(kit, &w[p]);
+        }
+    }
+    free(x);
+}
+
+static inline void kit_embed(const backend_kit *kit) {
+    static const int32_t IDS[] = {0, 6, 3, 3, 1};
+    for (int i = 0; i < TDM_DTYPE_COUNT; ++i) {
+        tdm_dtype dtype = (tdm_dtype)i;
+        kit_weight w;
+        float want[5 * 256];
+        float got[5 * 260];
+        tdm_error err = {0};
+        if (!kit->subjects[0]->ops->can_read(kit->subjects[0], dtype)) {
+            continue;
+        }
+        kit_weight_make(kit, &w, dtype, 7, 256, (uint32_t)i);
+        for (int s = 0; s < 3; ++s) {
+            for (int r = 0; r < 5; ++r) {
+                tdm_dequant_row(dtype, w.w[s].data + (size_t)IDS[r] * w.w[s].row_bytes, 256,
+                                want + (size_t)r * 256);
+            }
+            assert_int_equal(tdm_op_embed(kit->subjects[s], got, 260, &w.w[s], IDS, 5, 1.0f, &err),
+                             TDM_OK);
+            for (int r = 0; r < 5; ++r) {
+                kit_same("embed", want + r * 256, got + r * 260, 256);
+            }
+            assert_int_equal(tdm_op_embed(kit->subjects[s], got, 260, &w.w[s], IDS, 5, 1.5f, &err),
+                             TDM_OK);
+            for (int j = 0; j < 5 * 256; ++j) {
+                assert_true(tdm_f32_bits(want[j] * 1.5f) ==
+                            tdm_f32_bits(got[j / 256 * 260 + j % 256]));
+            }
+        }
+        const int32_t bad[] = {0, 7};
+        assert_int_equal(tdm_op_embed(kit->subjects[0], got, 260, &w.w[0], bad, 2, 1.0f, &err),
+                         TDM_E_ARG);
+        kit_weight_free(kit, &w);
+    }
+}
+
+/* rms_norm, silu_mul, add: random widths, against the twin, in rows and alone, in place. */
+static inline void kit_rows(const backend_kit *kit) {
+    static const int64_t DIMS[] = {1, 3, 8, 9, 31, 64, 100, 576};
+    for (size_t c = 0; c < SUPPORT_LEN(DIMS); ++c) {
+        const int64_t n = 17;
+        int64_t dim = DIMS[c];
+        int64_t ld = dim + 2;
+        float *x = kit_random(n * ld, 10);
+        float *y = kit_random(n * ld, 11);
+        float *w = kit_random(dim, 12);
+        float *want = kit_filled(n * ld, KIT_CANARY);
+        float *got = kit_floats(n * ld);
+        for (int s = 0; s < 3; ++s) {
+            tdm_backend *be = kit->subjects[s];
+            for (int has_w = 0; has_w < 2; ++has_w) {
+                const float *weight = has_w != 0 ? w : NULL;
+                memcpy(got, x, (size_t)(n * ld) * sizeof *got);
+                memcpy(want, x, (size_t)(n * ld) * sizeof *want);
+                tdm_op_rms_norm(kit->twin, want, ld, x, ld, weight, n, dim, 1e-5f);
+                tdm_op_rms_norm(be, got, ld, got, ld, weight, n, dim, 1e-5f);
+                kit_close("rms_norm", want, got, n * ld, TOL_RMS_NORM);
+            }
+            memcpy(want, x, (size_t)(n * ld) * sizeof *want);
+            memcpy(got, x, (size_t)(n * ld) * sizeof *got);
+            tdm_op_silu_mul(kit->twin, want, ld, x, ld, y, ld, n, dim);
+            tdm_op_silu_mul(be, got, ld, got, ld, y, ld, n, dim);
+            kit_close("silu_mul", want, got, n * ld, TOL_SILU);
+            float *alone = kit_floats(ld);
+            tdm_op_silu_mul(be, alone, ld, x + 3 * ld, ld, y + 3 * ld, ld, 1, dim);
+            kit_same("silu_mul alone", alone, got + 3 * ld, dim);
+            free(alone);
+            memcpy(want, x, (size_t)(n * ld) * sizeof *want);
+            memcpy(got, x, (size_t)(n * ld) * sizeof *got);
+            tdm_op_add(kit->twin, want, ld, y, ld, n, dim);
+            tdm_op_add(be, got, ld, y, ld, n, dim);
+            kit_same("add", want, got, n * ld);
+        }
+        free(got);
+        free(want);
+        free(w);
+        free(y);
+        free(x);
+    }
+}
+
+static inline void kit_rope(const backend_kit *kit) {
+    static const int32_t SHAPES[][3] = {/* heads, head_dim, n_freq */
+                                        {3, 64, 32},
+                                        {2, 6, 3},
+                                        {1, 40, 7},
+                                        {4, 2, 1},
+                                        {2, 128, 16}};
+    for (size_t c = 0; c < SUPPORT_LEN(SHAPES); ++c) {
+        const int64_t n = 6;
+        int32_t heads = SHAPES[c][0];
+        int32_t head_dim = SHAPES[c][1];
+        int32_t n_freq = SHAPES[c][2];
+        int64_t ld = (int64_t)heads * head_dim + 1;
+        const int64_t positions[] = {0, 1, 2, 77, 4095, 131071};
+        float *freq = kit_random(n_freq, 20);
+        float *table = kit_floats(n * 2 * n_freq);
+        float *table_want = kit_floats(n * 2 * n_freq);
+        for (int s = 0; s < 3; ++s) {
+            tdm_op_rope_table(kit->twin, table_want, positions, n, freq, n_freq, 1.25f);
+            tdm_op_rope_table(kit->subjects[s], table, positions, n, freq, n_freq, 1.25f);
+            kit_same("rope_table", table_want, table, n * 2 * n_freq);
+            for (int p = 0; p < 2; ++p) {
+                tdm_rope_pairing pairing = p == 0 ? TDM_ROPE_HALVES : TDM_ROPE_NEIGHBOURS;
+                float *want = kit_random(n * ld, 21);
+                float *got = kit_random(n * ld, 21);
+                tdm_op_rope(kit->twin, want, ld, n, heads, head_dim, table, n_freq, pairing);
+                tdm_op_rope(kit->subjects[s], got, ld, n, heads, head_dim, table, n_freq, pairing);
+                kit_close("rope", want, got, n * ld, TOL_ROPE);
+                free(got);
+                free(want);
+            }
+        }
+        for (int64_t i = 0; i < n; ++i) { /* the definition */
+            float angle = (float)positions[i] * freq[0];
+            assert_true(table[i * 2 * n_freq] == cosf(angle) * 1.25f);
+            assert_true(table[i * 2 * n_freq + 1] == sinf(angle) * 1.25f);
+        }
+        free(table_want);
+        free(table);
+        free(freq);
+    }
+}
+
+static inline void kit_argmax(const backend_kit *kit) {
+    static const int64_t DIMS[] = {1, 5, 8, 31, 33, 100, 257};
+    for (int s = 0; s < 3; ++s) {
+        for (size_t c = 0; c < SUPPORT_LEN(DIMS); ++c) {
+            int64_t dim = DIMS[c];
+            int32_t ids[3] = {-1, -1, -1};
+            float *x = kit_random(3 * dim, 30);
+            /* Ties at the largest, NaN before and behind it, a row of nothing but NaN. */
+            x[dim - 1] = 9.0f;
+            x[dim / 2] = 9.0f;
+            x[0] = dim > 2 ? NAN : x[0];
+            for (int64_t i = 0; i < dim; ++i) {
+                x[2 * dim + i] = NAN;
+                x[dim + i] = -INFINITY;
+            }
+            tdm_op_argmax(kit->subjects[s], ids, x, dim, 3, dim);
+            assert_int_equal(ids[0], dim / 2);
+            assert_int_equal(ids[1], 0);
+            assert_int_equal(ids[2], 0);
+            x[2 * dim + dim - 1] = -INFINITY; /* a number at last */
+            tdm_op_argmax(kit->subjects[s], ids, x + 2 * dim, dim, 1, dim);
+            assert_int_equal(ids[0], dim - 1);
+            free(x);
+        }
+    }
+}
+
+/* Pages of one sequence over plain memory filled with NaN, so that whatever reads past what was
+ * written shows. */
+typedef struct kit_pages {
+    tdm_kv_pages pages;
+    uint8_t *memory;
+    uint8_t *k[16];
+    uint8_t *v[16];
+} kit_pages;
+
+typedef struct kit_heads {
+    int32_t n_heads;
+    int32_t n_kv_heads;
+    int32_t head_dim;
+    int32_t value_dim;
+} kit_heads;
+
+static inline void kit_pages_make(kit_pages *p, const kit_heads *h, tdm_dtype dtype, uint32_t shift,
+                                  uint32_t n_pages) {
+    size_t bytes = dtype == TDM_DTYPE_F32 ? 4 : 2;
+    size_t k_bytes = (size_t)h->n_kv_heads * (size_t)h->head_dim * bytes << shift;
+    size_t v_bytes = (size_t)h->n_kv_heads * (size_t)h->value_dim * bytes << shift;
+    assert_true(n_pages <= 16);
+    p->memory = malloc((k_bytes + v_bytes) * n_pages);
+    assert_non_null(p->memory);
+    memset(p->memory, 0xff, (k_bytes + v_bytes) * n_pages);
+    for (uint32_t i = 0; i < n_pages; ++i) {
+        p->k[i] = p->memory + (k_bytes + v_bytes) * i;
+        p->v[i] = p->k[i] + k_bytes;
+    }
+    p->pages = (tdm_kv_pages){.k = p->k,
+                              .v = p->v,
+                              .page_shift = shift,
+                              .n_pages = n_pages,
+                              .dtype = dtype,
+                              .n_kv_heads = h->n_kv_heads,
+                              .head_dim = h->head_dim,
+                              .value_dim = h->value_dim};
+}
+
+typedef struct kit_run {
+    tdm_backend *be;
+    kit_heads heads;
+    tdm_dtype dtype;
+    uint32_t page_shift;
+    uint32_t n_pages;
+    int32_t window;
+    float softcap;
+    int64_t length;
+    int64_t chunk;
+} kit_run;
+
+/* Writes and attends a whole sequence chunk by chunk; returns [length, n_heads * value_dim]. */
+static inline float *kit_sequence(const kit_run *r) {
+    int64_t q_dim = (int64_t)r->heads.n_heads * r->heads.head_dim;
+    int64_t k_dim = (int64_t)r->heads.n_kv_heads * r->heads.head_dim;
+    int64_t v_dim = (int64_t)r->heads.n_kv_heads * r->heads.value_dim;
+    int64_t o_dim = (int64_t)r->heads.n_heads * r->heads.value_dim;
+    float *q = kit_random(r->length * q_dim, 40);
+    float *k = kit_random(r->length * k_dim, 41);
+    float *v = kit_random(r->length * v_dim, 42);
+    float *out = kit_filled(r->length * o_dim, KIT_CANARY);
+    kit_pages pages;
+    kit_pages_make(&pages, &r->heads, r->dtype, r->page_shift, r->n_pages);
+    for (int64_t at = 0; at < r->length; at += r->chunk) {
+        int32_t n = (int32_t)(r->length - at < r->chunk ? r->length - at : r->chunk);
+        tdm_kv_write_span write = {.pages = &pages.pages,
+                                   .k = k + at * k_dim,
+                                   .v = v + at * v_dim,
+                                   .ld_k = k_dim,
+                                   .ld_v = v_dim,
+                                   .pos0 = at,
+                                   .n = n};
+        tdm_attention_span span = {.pages = &pages.pages,
+                                   .q = q + at * q_dim,
+                                   .out = out + at * o_dim,
+                                   .ld_q = q_dim,
+                                   .ld_out = o_dim,
+                                   .pos0 = at,
+                                   .n = n,
+                                   .n_heads = r->heads.n_heads,
+                                   .window = r->window,
+                                   .scale = 1.3f / sqrtf((float)r->heads.head_dim),
+                                   .softcap = r->softcap};
+        tdm_op_kv_write(r->be, &write, 1);
+        tdm_op_attention(r->be, &span, 1);
+    }
+    free(pages.memory);
+    free(v);
+    free(k);
+    free(q);
+    return out;
+}
+
+/* Attention as its formula, in f64 over f32 inputs: independent of pages and blocks. */
+static inline float *kit_attention_formula(const kit_run *r) {
+    int64_t d = r->heads.head_dim;
+    int64_t dv = r->heads.value_dim;
+    int64_t o_dim = (int64_t)r->heads.n_heads * dv;
+    float *q = kit_random(r->length * r->heads.n_heads * d, 40);
+    float *k = kit_random(r->length * r->heads.n_kv_heads * d, 41);
+    float *v = kit_random(r->length * r->heads.n_kv_heads * dv, 42);
+    float *out = kit_floats(r->length * o_dim);
+    double *p = malloc((size_t)r->length * sizeof *p);
+    assert_non_null(p);
+    for (int64_t t = 0; t < r->length; ++t) {
+        for (int64_t h = 0; h < r->heads.n_heads; ++h) {
+            int64_t kh = h / (r->heads.n_heads / r->heads.n_kv_heads);
+            int64_t lo = r->window > 0 && t - r->window + 1 > 0 ? t - r->window + 1 : 0;
+            double total = 0.0;
+            for (int64_t j = lo; j <= t; ++j) {
+                double s = 0.0;
+                for (int64_t i = 0; i < d; ++i) {
+                    s += (double)q[(t * r->heads.n_heads + h) * d + i] *
+                         (double)k[(j * r->heads.n_kv_heads + kh) * d + i];
+                }
+                s *= 1.3 / sqrt((double)d);
+                if (r->softcap != 0.0f) {
+                    s = (double)r->softcap * tanh(s / (double)r->softcap);
+                }
+                p[j] = exp(s);
+                total += p[j];
+            }
+            for (int64_t i = 0; i < dv; ++i) {
+                double sum = 0.0;
+                for (int64_t j = lo; j <= t; ++j) {
+                    sum += p[j] / total * (double)v[(j * r->heads.n_kv_heads + kh) * dv + i];
+                }
+                out[t * o_dim + h * dv + i] = (float)sum;
+            }
+        }
+    }
+    free(p);
+    free(v);
+    free(k);
+    free(q);
+    return out;
+}
+
+static inline void kit_attention(const backend_kit *kit) {
+    static const kit_heads SHAPES[] = {
+        {4, 2, 16, 16}, {3, 3, 8, 8}, {6, 2, 20, 12}, {9, 1, 64, 64}, {2, 1, 5, 3}};
+    static const int64_t CHUNKS[] = {1, 3, 16, 70, 150};
+    static const struct {
+        int32_t window;
+        float softcap;
+        tdm_dtype dtype;
+    } KINDS[] = {{0, 0.0f, TDM_DTYPE_F32},
+                 {21, 0.0f, TDM_DTYPE_F32},
+                 {0, 1.5f, TDM_DTYPE_BF16},
+                 {65, 0.0f, TDM_DTYPE_BF16}};
+    for (size_t c = 0; c < SUPPORT_LEN(SHAPES) * SUPPORT_LEN(KINDS); ++c) {
+        size_t kind = c % SUPPORT_LEN(KINDS);
+        kit_run run = {.be = kit->twin,
+                       .heads = SHAPES[c / SUPPORT_LEN(KINDS)],
+                       .dtype = KINDS[kind].dtype,
+                       .page_shift = 6,
+                       .n_pages = 3,
+                       .window = KINDS[kind].window,
+                       .softcap = KINDS[kind].softcap,
+                       .length = 150,
+                       .chunk = 150};
+        int64_t n = run.length * run.heads.n_heads * run.heads.value_dim;
+        float *truth = kit_attention_formula(&run);
+        float *want = kit_sequence(&run);
+        kit_close("attention of the twin", truth, want, n,
+                  run.dtype == TDM_DTYPE_F32 ? TOL_ATTENTION : TOL_ATTENTION_BF16);
+        run.be = kit->subjects[0];
+        float *first = kit_sequence(&run);
+        kit_close("attention", want, first, n, TOL_ATTENTION);
+        for (size_t i = 0; i < SUPPORT_LEN(CHUNKS); ++i) {
+            run.be = kit->subjects[i % 3];
+            run.chunk = CHUNKS[i];
+            run.page_shift = i % 2 == 0 ? 6 : 8;
+            run.n_pages = 3;
+            if (run.window > 0 && run.chunk <= 3) { /* a ring that forgets */
+                run.page_shift = 6;
+                run.n_pages = 2;
+            }
+            float *got = kit_sequence(&run);
+            kit_same("attention by chunks, threads and pages", first, got, n);
+            free(got);
+        }
+        free(first);
+        free(want);
+        free(truth);
+    }
+}
+
+/* Several sequences in one call give what each gives alone. */
+static inline void kit_attention_spans(const backend_kit *kit) {
+    const kit_heads heads = {4, 2, 16, 16};
+    enum { SPANS = 3 };
+    kit_pages pages[SPANS];
+    tdm_kv_write_span writes[SPANS];
+    tdm_attention_span spans[SPANS];
+    float *x = kit_random(100 * 64, 60);
+    float *out[SPANS];
+    float *alone = kit_floats(100 * 64);
+    for (int s = 0; s < 3; ++s) {
+        for (int i = 0; i < SPANS; ++i) {
+            int32_t n = i == 1 ? 1 : 60 + 7 * i;
+            kit_pages_make(&pages[i], &heads, TDM_DTYPE_BF16, 6, 2);
+            out[i] = kit_filled(100 * 64, KIT_CANARY);
+            writes[i] = (tdm_kv_write_span){.pages = &pages[i].pages,
+                                            .k = x + 10 * i,
+                                            .v = x + 11 * i,
+                                            .ld_k = 32,
+                                            .ld_v = 32,
+                                            .n = n};
+            spans[i] = (tdm_attention_span){.pages = &pages[i].pages,
+                                            .q = x + 5 * i,
+                                            .out = out[i],
+                                            .ld_q = 64,
+                                            .ld_out = 64,
+                                            .n = n,
+                                            .n_heads = 4,
+                                            .scale = 0.25f};
+        }
+        tdm_op_kv_write(kit->subjects[s], writes, SPANS);
+        tdm_op_attention(kit->subjects[s], spans, SPANS);
+        for (int i = 0; i < SPANS; ++i) {
+            spans[i].out = alone;
+            tdm_op_attention(kit->subjects[0], &spans[i], 1);
+            kit_same("attention of packed rows", alone, out[i], (int64_t)spans[i].n * 64);
+            assert_true(out[i][spans[i].n * 64] == KIT_CANARY);
+            free(pages[i].memory);
+            free(out[i]);
+        }
+    }
+    free(alone);
+    free(x);
+}
+
+/* L5: infinities and NaN in one row give something non-finite or defined there, and leave the other
+ * rows' bits alone. */
+static inline void kit_non_finite(const backend_kit *kit) {
+    static const float POISON[] = {INFINITY, -INFINITY, NAN, 3e38f, 1e-42f};
+    for (int i = 0; i < TDM_DTYPE_COUNT; ++i) {
+        tdm_dtype dtype = (tdm_dtype)i;
+        kit_weight w;
+        if (!kit->subjects[0]->ops->can_read(kit->subjects[0], dtype)) {
+            continue;
+        }
+        kit_weight_make(kit, &w, dtype, 9, 256, (uint32_t)i);
+        float *x = kit_random(3 * 256, 70);
+        float *want = kit_floats(27);
+        float *got = kit_floats(27);
+        tdm_linear_part part = {.weight = &w.w[0], .out = want, .ld_out = 9};
+        tdm_op_linear(kit->subjects[0], x, 256, 3, &part, 1);
+        for (size_t p = 0; p < SUPPORT_LEN(POISON); ++p) {
+            x[256 + 100] = POISON[p];
+            part.out = got;
+            tdm_op_linear(kit->subjects[0], x, 256, 3, &part, 1);
+            kit_same("row before a poisoned one", want, got, 9);
+            kit_same("row behind a poisoned one", want + 18, got + 18, 9);
+            if (isnan(POISON[p])) {
+                for (int r = 9; r < 18; ++r) {
+                    assert_true(isnan(got[r]));
+                }
+            }
+            tdm_op_rms_norm(kit->subjects[0], x, 256, x, 256, NULL, 3, 256, 1e-5f);
+            tdm_op_silu_mul(kit->subjects[0], x, 256, x, 256, want, 1, 1, 1);
+            free(x);
+            x = kit_random(3 * 256, 70);
+        }
+        free(got);
+        free(want);
+        free(x);
+        kit_weight_free(kit, &w);
+    }
+    const float edge[] = {NAN, INFINITY, -INFINITY, 100.0f, -100.0f, -0.0f};
+    const float ones[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
+    float out[6];
+    tdm_op_silu_mul(kit->subjects[0], out, 6, edge, 6, ones, 6, 1, 6);
+    assert_true(isnan(out[0]) && isinf(out[1]) && !(out[2] > 0.0f));
+    assert_true(out[3] == 100.0f && out[4] <= 0.0f && out[4] > -1e-30f && out[5] == 0.0f);
+}
+
+static inline void backend_kit_run(const backend_kit *kit) {
+    for (int i = 0; i < 4; ++i) {
+        tdm_error err = {0};
+        tdm_backend *be = kit_backend(kit, i);
+        assert_int_equal(be->ops->reserve(be, KIT_N_MAX, KIT_WIDTH_MAX, &err), TDM_OK);
+        assert_non_null(be->ops->name(be));
+        assert_int_equal(be->tier, kit->tier);
+    }
+    kit_linear(kit);
+    kit_linear_parts(kit);
+    kit_embed(kit);
+    kit_rows(kit);
+    kit_rope(kit);
+    kit_argmax(kit);
+    kit_attention(kit);
+    kit_attention_spans(kit);
+    kit_non_finite(kit);
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every tolerance of the tests, by operation, each with its reason. Loosening one is its own
+ * commit. Shares are of the largest magnitude among the expected values unless it says otherwise.
+ * Integers, tokens, copies, files and wire bytes are exact and have no place here. */
+#ifndef TDM_TESTS_TOLERANCE_H
+#define TDM_TESTS_TOLERANCE_H
+
+/* f32 products, vector lanes against one f64 chain, as a share of the sum of the terms' magnitudes:
+ * each lane adds up to some hundred terms with 2^-24 each, mostly cancelling. */
+#define TOL_LINEAR_F32 5e-7f
+/* fast tier against exact: activations rounded to 1/254 of their block's largest value leave about
+ * 0.3 % of a product's scale; random inputs of 256 and more terms stay below this. */
+#define TOL_LINEAR_FAST 3e-2f
+/* rms_norm: the mean is taken in f64; scale, weight and product round three times. */
+#define TOL_RMS_NORM 4e-7f
+/* rope: the same roundings in the same order, so nothing but the sign of zero may differ. */
+#define TOL_ROPE 0.0f
+/* silu_mul: exp within 2 ulp, then a division and a product. */
+#define TOL_SILU 1e-6f
+/* attention: exp within 2 ulp in each weight, f32 sums over up to some hundred keys. */
+#define TOL_ATTENTION 4e-6f
+/* attention on BF16 pages against F32 pages: keys and values rounded to 8 bits. */
+#define TOL_ATTENTION_BF16 2e-2f
+
+#endif
