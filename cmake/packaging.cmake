@@ -40,10 +40,14 @@ function(tdm_install)
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
     install(FILES ${PROJECT_BINARY_DIR}/tandem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     install(FILES ${PROJECT_SOURCE_DIR}/include/tandem/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
-    file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
-    if(pages)
-        install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-    endif()
+    # The man page and the completion are written by the command itself, from its table of options.
+    set(page ${PROJECT_BINARY_DIR}/tandem.1)
+    set(completion ${PROJECT_BINARY_DIR}/tandem.bash)
+    add_custom_command(OUTPUT ${page} COMMAND tandem help-man > ${page} DEPENDS tandem VERBATIM)
+    add_custom_command(OUTPUT ${completion} COMMAND tandem help-bash > ${completion} DEPENDS tandem VERBATIM)
+    add_custom_target(tandem_pages ALL DEPENDS ${page} ${completion})
+    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tandem)
 endfunction()
 
 # Tests in Python: FOLDER's test_*.py, each its own process, with the build folder in TDM_BINARY_DIR.

@@ -85,6 +85,19 @@ class Package(unittest.TestCase):
         headers = glob.glob(os.path.join(self.prefix, "include", "**", "*.h"), recursive=True)
         self.assertEqual(len(headers), 1)
 
+    def test_man_page_and_completion_come_from_the_options(self):
+        with open(only(os.path.join(self.prefix, "**", "tandem.1")), encoding="utf-8") as f:
+            page = f.read()
+        self.assertTrue(page.startswith(".TH"), page[:40])
+        with open(only(os.path.join(self.prefix, "**", "completions", "tandem")),
+                  encoding="utf-8") as f:
+            completion = f.read()
+        for word in ("generate", "inspect"):
+            self.assertIn(word, page)
+            self.assertIn(word, completion)
+        self.assertIn("threads", page)
+        run("bash", "-n", only(os.path.join(self.prefix, "**", "completions", "tandem")))
+
     def test_exports_are_the_public_header(self):
         with open(os.path.join(self.prefix, "include/tandem/tandem.h"), encoding="utf-8") as f:
             public = set(re.findall(r"TDM_API[^;(]*?\b(tdm_\w+)\(", f.read()))
