@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tokenizer.json's normalizer and pre_tokenizer into operations and stages. Each type is one row of
+ * a table: a new one is a reader and its row. What is not in the table is refused by name. */
+#include "text/tokenizer_json.h"
+
+#include <string.h>
+
+tdm_status tdm_json_copy_text(tdm_json_reader *r, const tdm_json_leaf *leaf, const char *key,
+                              size_t len_max, const char **out, size_t *out_len) {
+    const tdm_json *node = tdm_json_get(leaf->node, key);
+    if (!tdm_json_is(node, TDM_JSON_STRING) || node->len > len_max) {
+        return tdm_json_refuse(r, TDM_E_FORMAT, leaf->path, "%s is not a text of at most %zu bytes",
+                               key, len_max);
+    }
+    *out = tdm_arena_copy_text(&r->tokenizer->arena, node->u.text, node->len);
+    *out_len = node->len;
+    return *out != NULL ? TDM_OK : tdm_fail_nomem(r->err, "a tokenizer");
+}
+
+tdm_status tdm_json_read_flag(tdm_json_reader *r, const tdm_json_leaf *leaf, const char *key,
+                              bool fallback, bool *out) {
+    const tdm_json *node = tdm_json_get(leaf->node, key);
+    *out = fallback;
+    if (node == NULL || tdm_json_is(node, TDM_JSON_NULL) || tdm_json_as_bool(node, out)) {
+        return TDM_OK;
+    }
+    return tdm_json_refuse(r, TDM_E_FORMAT, leaf->path, "%s is not true or false", key);
+}
+
+/* {"String": ...} or {"Regex": ...} */
+static tdm_status read_pattern(tdm_json_reader *r, const tdm_json_leaf *leaf, const char **out,
+                               size_t *out_len, bool *out_is_expr) {
+    const tdm_json *pattern = tdm_json_get(leaf->node, "pattern");
+    const tdm_json *text = tdm_json_get(pattern, "String");
+    *out_is_expr = text == NULL;
+    if (*out_is_expr) {
+        text = tdm_json_get(pattern, "Regex");
+    }
+    if (!tdm_json_is(pattern, TDM_JSON_OBJECT) || tdm_json_len(pattern) != 1 ||
+        !tdm_json_is(text, TDM_JSON_STRING) || text->len == 0) {
+        return tdm_json_refuse(r, TDM_E_FORMAT, leaf->path,
+                               "pattern is neither a String nor a Regex, or is empty");
+    }
+    *out = tdm_arena_copy_text(&r->tokenizer->arena, text->u.text, text->len);
+    *out_len = text->len;
+    return *out != NULL ? TDM_OK : tdm_fail_nomem(r->err, "a tokenizer");
+}
+
+static tdm_status compile_expr(tdm_json_reader *r, const tdm_json_leaf *leaf, const char *pattern,
+                               size_t len, const tdm_regex **out) {
+    const tdm_status status =
+        tdm_regex_create(out, &r->tokenizer->arena, pattern, len, true, r->err);
+    if (status != TDM_OK && status != TDM_E_NOMEM && r->err != NULL) {
+        char where[64];
+        (void)memcpy(where, r->err->where, sizeof(where));
+        where[sizeof(where) - 1] = '\0';
+        tdm_err_where(r->err, "%s: %s, %s", r->name, leaf->path, where);
+    }
+    return status;
+}
+
+/* Normalizers */
+
+static tdm_status norm_unicode(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
+    const char *type = tdm_json_get(leaf->node, "type")->u.text;
+    (void)r;
+    op->kind = TDM_TEXT_NORMALIZE;
+    op->is_compat = type[2] == 'K';
+    op->is_composed = type[strlen(type) - 1] == 'C';
+    return TDM_OK;
+}
+
+static tdm_status norm_prepend(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
+    op->kind = TDM_TEXT_PREPEND;
+    return tdm_json_copy_text(r, leaf, "prepend", TDM_TOKEN_BYTES_MAX, &op->a, &op->a_len);
+}
+
+static tdm_status norm_replace(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
+    bool is_expr = false;
+    TDM_TRY(read_pattern(r, leaf, &op->a, &op->a_len, &is_expr));
+    TDM_TRY(tdm_json_copy_text(r, leaf, "content", TDM_TOKEN_BYTES_MAX, &op->b, &op->b_len));
+    op->kind = is_expr ? TDM_TEXT_REPLACE_EXPR : TDM_TEXT_REPLACE;
+    return is_expr ? compile_expr(r, leaf, op->a, op->a_len, &op->expr) : TDM_OK;
+}
+
+static tdm_status norm_lowercase(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
+    (void)r;
+    (void)leaf;
+    op->kind = TDM_TEXT_LOWERCASE;
+    return TDM_OK;
+}
+
+static tdm_status norm_strip(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
+    op->kind = TDM_TEXT_STRIP;
+    TDM_TRY(tdm_json_read_flag(r, leaf, "strip_left", true, &op->is_left));
+    return tdm_json_read_flag(r, leaf, "strip_right", true, &op->is_right);
+}
+
+typedef struct norm_reader {
+    const char *type;
+    tdm_status (*read)(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op);
+} norm_reader;
+
+static const norm_reader NORMALIZERS[] = {
+    {"NFC", norm_unicode},         {"NFD", norm_unicode},     {"NFKC", norm_unicode},
+    {"NFKD", norm_unicode},        {"Prepend", norm_prepend}, {"Replace", norm_replace},
+    {"Lowercase", norm_lowercase}, {"Strip", norm_strip},
+};
+
+tdm_status tdm_json_read_normalizer(tdm_json_reader *r, const tdm_json *node) {
+    tdm_json_leaves leaves = {.n = 0};
+    tdm_tokenizer *t = r->tokenizer;
+    TDM_TRY(tdm_json_flatten(r, node, "$.normalizer", "normalizers", &leaves));
+    t->normalizers = tdm_arena_calloc(&t->arena, leaves.n, sizeof(t->normalizers[0]));
+    if (t->normalizers == NULL) {
+        return tdm_fail_nomem(r->err, "a tokenizer");
+    }
+    for (size_t i = 0; i < leaves.n; i++) {
+        const tdm_json *type = tdm_json_get(leaves.items[i].node, "type");
+        const norm_reader *reader = NULL;
+        for (size_t k = 0; k < sizeof(NORMALIZERS) / sizeof(NORMALIZERS[0]); k++) {
+            if (tdm_json_text_is(type, NORMALIZERS[k].type)) {
+                reader = &NORMALIZERS[k];
+            }
+        }
+        if (reader == NULL) {
+            return tdm_json_refuse(r, TDM_E_UNSUPPORTED, leaves.items[i].path,
+                                   "normalizer \"%.64s\" is not supported", type->u.text);
+        }
+        TDM_TRY(reader->read(r, &leaves.items[i], &t->normalizers[t->n_normalizers++]));
+    }
+    return TDM_OK;
+}
+
+/* Pre-tokenizers */
+
+static const char GPT2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
+                           "\\s+(?!\\S)|\\s+";
+
+static tdm_pretok_stage *next_stage(tdm_json_reader *r) {
+    return &r->tokenizer->stages[r->tokenizer->n_stages++];
+}
+
+static tdm_status op_stage(tdm_json_reader *r, tdm_text_op **out) {
+    tdm_text_op *op = tdm_arena_calloc(&r->tokenizer->arena, 1, sizeof(*op));
+    if (op == NULL) {
+        return tdm_fail_nomem(r->err, "a tokenizer");
+    }
+    next_stage(r)->op = op;
+    *out = op;
+    return TDM_OK;
+}
+
+static tdm_status expr_stage(tdm_json_reader *r, const tdm_json_leaf *leaf, const char *pattern,
+                             size_t len, tdm_pretok_stage *stage) {
+    stage->rule = tdm_scan_find(pattern, len);
+    return stage->rule != NULL ? TDM_OK : compile_expr(r, leaf, pattern, len, &stage->expr);
+}
+
+static tdm_status pre_byte_level(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    bool has_prefix = false;
+    bool has_expr = false;
+    tdm_text_op *op = NULL;
+    TDM_TRY(tdm_json_read_flag(r, leaf, "add_prefix_space", true, &has_prefix));
+    TDM_TRY(tdm_json_read_flag(r, leaf, "use_regex", true, &has_expr));
+    if (has_prefix) {
+        TDM_TRY(op_stage(r, &op));
+        op->kind = TDM_TEXT_PREFIX_SPACE;
+        op->a = " ";
+        op->a_len = 1;
+    }
+    if (has_expr) {
+        TDM_TRY(expr_stage(r, leaf, GPT2, sizeof(GPT2) - 1, next_stage(r)));
+    }
+    r->tokenizer->bpe.is_byte_level = true;
+    return TDM_OK;
+}
+
+static tdm_status read_behavior(tdm_json_reader *r, const tdm_json_leaf *leaf,
+                                tdm_split_behavior *out) {
+    static const char *const NAMES[] = {"Isolated", "Removed", "MergedWithPrevious",
+                                        "MergedWithNext", "Contiguous"};
+    const tdm_json *node = tdm_json_get(leaf->node, "behavior");
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        if (tdm_json_text_is(node, NAMES[i])) {
+            *out = (tdm_split_behavior)i;
+            return TDM_OK;
+        }
+    }
+    return tdm_json_refuse(r, TDM_E_FORMAT, leaf->path, "behavior is none of the five");
+}
+
+static tdm_status pre_split(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    bool is_expr = false;
+    tdm_pretok_stage *stage = next_stage(r);
+    TDM_TRY(read_pattern(r, leaf, &stage->literal, &stage->literal_len, &is_expr));
+    TDM_TRY(read_behavior(r, leaf, &stage->behavior));
+    TDM_TRY(tdm_json_read_flag(r, leaf, "invert", false, &stage->is_inverted));
+    return is_expr ? expr_stage(r, leaf, stage->literal, stage->literal_len, stage) : TDM_OK;
+}
+
+static tdm_status pre_digits(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    bool is_individual = false;
+    TDM_TRY(tdm_json_read_flag(r, leaf, "individual_digits", false, &is_individual));
+    return is_individual ? expr_stage(r, leaf, "\\p{N}", 5, next_stage(r))
+                         : expr_stage(r, leaf, "\\p{N}+", 6, next_stage(r));
+}
+
+static tdm_status pre_whitespace_split(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    tdm_pretok_stage *stage = next_stage(r);
+    stage->behavior = TDM_SPLIT_REMOVED;
+    return expr_stage(r, leaf, "\\s+", 3, stage);
+}
+
+static tdm_status pre_whitespace(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    tdm_pretok_stage *stage = next_stage(r);
+    stage->behavior = TDM_SPLIT_REMOVED;
+    stage->is_inverted = true;
+    return expr_stage(r, leaf, "\\w+|[^\\w\\s]+", 12, stage);
+}
+
+static tdm_status pre_punctuation(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    tdm_pretok_stage *stage = next_stage(r);
+    if (tdm_json_get(leaf->node, "behavior") != NULL) {
+        TDM_TRY(read_behavior(r, leaf, &stage->behavior));
+    }
+    return expr_stage(r, leaf, "[!-/:-@\\[-`{-~\\p{P}]", 20, stage);
+}
+
+tdm_status tdm_json_read_metaspace(tdm_json_reader *r, const tdm_json_leaf *leaf, const char **out,
+                                   size_t *out_len, char *out_scheme) {
+    const tdm_json *scheme = tdm_json_get(leaf->node, "prepend_scheme");
+    bool has_prefix = true;
+    uint32_t cp = 0;
+    bool is_ok = false;
+    TDM_TRY(tdm_json_copy_text(r, leaf, "replacement", 4, out, out_len));
+    if (*out_len == 0 || tdm_utf8_decode(*out, *out_len, &cp, &is_ok) != *out_len || !is_ok) {
+        return tdm_json_refuse(r, TDM_E_FORMAT, leaf->path, "replacement is not one character");
+    }
+    TDM_TRY(tdm_json_read_flag(r, leaf, "add_prefix_space", true, &has_prefix));
+    if (scheme == NULL || tdm_json_is(scheme, TDM_JSON_NULL)) {
+        *out_scheme = has_prefix ? 'a' : 'n';
+    } else if (tdm_json_text_is(scheme, "always") || tdm_json_text_is(scheme, "first") ||
+               tdm_json_text_is(scheme, "never")) {
+        *out_scheme = scheme->u.text[0];
+    } else {
+        return tdm_json_refuse(r, TDM_E_FORMAT, leaf->path,
+                               "prepend_scheme is not always, first or never");
+    }
+    return TDM_OK;
+}
+
+static tdm_status pre_metaspace(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    tdm_text_op *op = NULL;
+    char scheme = 'a';
+    bool is_split = true;
+    TDM_TRY(op_stage(r, &op));
+    op->kind = TDM_TEXT_METASPACE;
+    TDM_TRY(tdm_json_read_metaspace(r, leaf, &op->a, &op->a_len, &scheme));
+    TDM_TRY(tdm_json_read_flag(r, leaf, "split", true, &is_split));
+    op->has_prepend = scheme != 'n';
+    op->is_first_only = scheme == 'f';
+    if (is_split) {
+        tdm_pretok_stage *stage = next_stage(r);
+        stage->literal = op->a;
+        stage->literal_len = op->a_len;
+        stage->behavior = TDM_SPLIT_MERGED_WITH_NEXT;
+    }
+    return TDM_OK;
+}
+
+typedef struct pre_reader {
+    const char *type;
+    tdm_status (*read)(tdm_json_reader *r, const tdm_json_leaf *leaf);
+} pre_reader;
+
+static const pre_reader PRE_TOKENIZERS[] = {
+    {"ByteLevel", pre_byte_level},
+    {"Split", pre_split},
+    {"Digits", pre_digits},
+    {"Metaspace", pre_metaspace},
+    {"WhitespaceSplit", pre_whitespace_split},
+    {"Whitespace", pre_whitespace},
+    {"Punctuation", pre_punctuation},
+};
+
+tdm_status tdm_json_read_pre_tokenizer(tdm_json_reader *r, const tdm_json *node) {
+    tdm_json_leaves leaves = {.n = 0};
+    tdm_tokenizer *t = r->tokenizer;
+    TDM_TRY(tdm_json_flatten(r, node, "$.pre_tokenizer", "pretokenizers", &leaves));
+    t->stages = tdm_arena_calloc(&t->arena, 2 * TDM_JSON_LEAVES_MAX, sizeof(t->stages[0]));
+    if (t->stages == NULL) {
+        return tdm_fail_nomem(r->err, "a tokenizer");
+    }
+    for (size_t i = 0; i < leaves.n; i++) {
+        const tdm_json *type = tdm_json_get(leaves.items[i].node, "type");
+        const pre_reader *reader = NULL;
+        for (size_t k = 0; k < sizeof(PRE_TOKENIZERS) / sizeof(PRE_TOKENIZERS[0]); k++) {
+            if (tdm_json_text_is(type, PRE_TOKENIZERS[k].type)) {
+                reader = &PRE_TOKENIZERS[k];
+            }
+        }
+        if (reader == NULL) {
+            return tdm_json_refuse(r, TDM_E_UNSUPPORTED, leaves.items[i].path,
+                                   "pre-tokenizer \"%.64s\" is not supported", type->u.text);
+        }
+        if (t->bpe.is_byte_level) { /* its alphabet would have to be real text from there on */
+            return tdm_json_refuse(r, TDM_E_UNSUPPORTED, leaves.items[i].path,
+                                   "a pre-tokenizer behind ByteLevel is not supported");
+        }
+        TDM_TRY(reader->read(r, &leaves.items[i]));
+    }
+    return TDM_OK;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a splitter asks of a character: its general category, whether it is white space, whether it
+ * is CR or LF, all as one bit set. Floor 4. Categories are utf8proc's (Unicode 15.0 in 2.8.0);
+ * every hand-written scanner and normalizer of this room uses this one source. */
+#ifndef TDM_TEXT_UNICODE_H
+#define TDM_TEXT_UNICODE_H
+
+#include "base/utf8.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bits 0 to 29: utf8proc's category number. */
+#define TDM_UC_LU (1u << 1)
+#define TDM_UC_LL (1u << 2)
+#define TDM_UC_LT (1u << 3)
+#define TDM_UC_LM (1u << 4)
+#define TDM_UC_LO (1u << 5)
+#define TDM_UC_L (TDM_UC_LU | TDM_UC_LL | TDM_UC_LT | TDM_UC_LM | TDM_UC_LO)
+#define TDM_UC_M (1u << 6 | 1u << 7 | 1u << 8)
+#define TDM_UC_ND (1u << 9)
+#define TDM_UC_NL (1u << 10)
+#define TDM_UC_N (TDM_UC_ND | TDM_UC_NL | 1u << 11)
+#define TDM_UC_PC (1u << 12)
+#define TDM_UC_P (TDM_UC_PC | 1u << 13 | 1u << 14 | 1u << 15 | 1u << 16 | 1u << 17 | 1u << 18)
+#define TDM_UC_S (1u << 19 | 1u << 20 | 1u << 21 | 1u << 22)
+#define TDM_UC_CRLF (1u << 30)
+#define TDM_UC_SPACE (1u << 31) /* the property White_Space */
+
+#define TDM_UNICODE_BMP 0x10000u
+
+/* One byte a character of the basic plane: category, 0x20 white space, 0x40 CR or LF. */
+typedef struct tdm_unicode {
+    uint8_t bmp[TDM_UNICODE_BMP];
+} tdm_unicode;
+
+void tdm_unicode_init(tdm_unicode *unicode);
+/* The byte for any scalar value. */
+uint8_t tdm_unicode_class(uint32_t cp);
+bool tdm_unicode_is_space(uint32_t cp);
+/* The regular-expression class \w: Alphabetic, M, Nd, Pc, Join_Control. */
+bool tdm_unicode_is_word(uint32_t cp);
+
+static inline uint32_t tdm_unicode_bits_of(uint8_t cls) {
+    return 1u << (cls & 31) | (uint32_t)(cls & 0x20) << 26 | (uint32_t)(cls & 0x40) << 24;
+}
+
+/* Bits of the character at text[pos], pos < len; its length through out_bytes. Bytes that are no
+ * UTF-8 count as U+FFFD. */
+static inline uint32_t tdm_unicode_at(const tdm_unicode *unicode, const char *text, size_t len,
+                                      size_t pos, size_t *out_bytes) {
+    const uint8_t byte = (uint8_t)text[pos];
+    uint32_t cp = 0;
+    if (byte < 0x80) {
+        *out_bytes = 1;
+        return tdm_unicode_bits_of(unicode->bmp[byte]);
+    }
+    *out_bytes = tdm_utf8_decode(text + pos, len - pos, &cp, NULL);
+    return tdm_unicode_bits_of(cp < TDM_UNICODE_BMP ? unicode->bmp[cp] : tdm_unicode_class(cp));
+}
+
+#endif
