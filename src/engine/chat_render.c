@@ -4,7 +4,6 @@
  * special tokens, on top of what the reference always defines (tools and documents as None). */
 #include "engine/engine.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -32,24 +31,47 @@ static int64_t days_from_civil(int64_t year, int64_t month, int64_t day) {
     return era * 146097 + doe - 719468;
 }
 
+/* Two or four digits at text + at, or -1. */
+static int64_t digits_at(const char *text, size_t len, size_t at, size_t n) {
+    int64_t value = 0;
+    if (at + n > len) {
+        return -1;
+    }
+    for (size_t i = at; i < at + n; i++) {
+        if (text[i] < '0' || text[i] > '9') {
+            return -1;
+        }
+        value = value * 10 + (text[i] - '0');
+    }
+    return value;
+}
+
+/* "2026-11-29", or with "T12:00:00" behind it; what follows the seconds is ignored. */
+static bool parse_iso(const char *text, size_t len, int64_t *out_unix_s) {
+    int64_t year = digits_at(text, len, 0, 4);
+    int64_t month = digits_at(text, len, 5, 2);
+    int64_t day = digits_at(text, len, 8, 2);
+    int64_t hour = len > 10 ? digits_at(text, len, 11, 2) : 0;
+    int64_t minute = len > 10 ? digits_at(text, len, 14, 2) : 0;
+    int64_t second = len > 16 ? digits_at(text, len, 17, 2) : 0;
+    if (year < 1 || month < 1 || month > 12 || day < 1 || day > 31 || text[4] != '-' ||
+        text[7] != '-') {
+        return false;
+    }
+    if (hour < 0 || hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60) {
+        return false;
+    }
+    *out_unix_s = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
+    return true;
+}
+
 static tdm_status read_now(const tdm_json *now, int64_t *out_unix_s, tdm_error *err) {
-    int year = 0;
-    int month = 1;
-    int day = 1;
-    int hour = 0;
-    int minute = 0;
-    int second = 0;
-    int n = tdm_json_is(now, TDM_JSON_STRING) ? sscanf(now->u.text, "%4d-%2d-%2d%*1[T ]%2d:%2d:%2d",
-                                                       &year, &month, &day, &hour, &minute, &second)
-                                              : 0;
-    if (n < 3 || year < 1 || month < 1 || month > 12 || day < 1 || day > 31 || hour < 0 ||
-        hour > 23 || minute < 0 || minute > 59 || second < 0 || second > 60) {
+    if (!tdm_json_is(now, TDM_JSON_STRING) || !parse_iso(now->u.text, now->len, out_unix_s)) {
         (void)tdm_fail(err, TDM_E_ARG, "\"now\" is no ISO 8601 time");
         tdm_err_where(err, "$.now");
         tdm_err_remedy(err, "write it as 2026-11-29T12:00:00");
         return TDM_E_ARG;
     }
-    *out_unix_s = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
     return TDM_OK;
 }
 

@@ -2,12 +2,18 @@
  *
  * The kit of contract/graph.h: laws G1 to G3 for any graph. The naive twin is recomputation: a
  * sequence's logits must be those of a fresh state that is given the whole sequence in one step. */
-#ifndef TDM_TESTS_GRAPH_KIT_H
-#define TDM_TESTS_GRAPH_KIT_H
+#ifndef TDM_TESTS_CONTRACT_GRAPH_KIT_H
+#define TDM_TESTS_CONTRACT_GRAPH_KIT_H
 
 #include "base/alloc.h"
 #include "base/random.h"
 #include "contract/graph.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
 
 /* What a kit run works on. tracker is the allocator that graph and states were made with. */
 typedef struct graph_kit {
