@@ -69,7 +69,8 @@ static void attention_member(void *arg, int32_t idx, int32_t n_members) {
 void tdm_cpu_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans) {
     tdm_cpu *cpu = tdm_cpu_of(be);
     attention_run run = {.cpu = cpu, .spans = spans, .n_spans = n_spans};
-    int64_t work = 0;     /* scores, roughly */
+    int64_t work = 0; /* scores, roughly */
+    int64_t group_max = 1;
     int64_t kv_items = 0; /* with whole groups and single tokens */
     for (int32_t i = 0; i < n_spans; ++i) {
         const tdm_attention_span *s = &spans[i];
@@ -78,13 +79,14 @@ void tdm_cpu_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t
             seen = tdm_cpu_min(seen, (int64_t)s->window + s->n);
         }
         work += seen * s->n * s->n_heads;
+        group_max = tdm_cpu_max(group_max, s->n_heads / s->pages->n_kv_heads);
         kv_items += (int64_t)s->pages->n_kv_heads * s->n;
     }
     /* Whole groups share a key's load; single heads divide better where there is little to share.
      */
     bool is_narrow = cpu->n_threads > 1 && kv_items < (int64_t)cpu->n_threads * 4;
     run.heads_max = is_narrow ? 1 : 8;
-    run.tokens_max = TDM_CPU_ATTENTION_QUERIES / 8;
+    run.tokens_max = TDM_CPU_ATTENTION_QUERIES / (int32_t)tdm_cpu_min(group_max, run.heads_max);
     atomic_init(&run.next, 0);
     if (cpu->n_threads == 1 || work < 256) {
         attention_member(&run, 0, 1);

@@ -14,13 +14,17 @@
 
 #define BLOCK TDM_CPU_ATTENTION_BLOCK
 #define QUERIES TDM_CPU_ATTENTION_QUERIES
+/* Queries of one register tile. */
+#define TILE_QUERIES 3
+/* Above so many queries widening bf16 once beats widening it in every tile. */
+#define WIDEN_QUERIES 6
 
 typedef struct work {
     float *keys;   /* [BLOCK, HEAD_DIM_MAX] */
     float *values; /* [BLOCK, HEAD_DIM_MAX] */
     float *q;      /* [QUERIES, k_pad], zeros behind head_dim */
     float *mix;    /* [QUERIES, v_pad] */
-    float *scores; /* [BLOCK] */
+    float *scores; /* [TILE_QUERIES, BLOCK] */
     float *largest;
     float *total;
     int64_t k_pad;
@@ -34,20 +38,22 @@ static work work_of(const tdm_kv_pages *pages, void *scratch) {
     w.q = w.values + BLOCK * TDM_HEAD_DIM_MAX;
     w.mix = w.q + QUERIES * TDM_HEAD_DIM_MAX;
     w.scores = w.mix + QUERIES * TDM_HEAD_DIM_MAX;
-    w.largest = w.scores + BLOCK;
+    w.largest = w.scores + TILE_QUERIES * BLOCK;
     w.total = w.largest + QUERIES;
     return w;
 }
 
-/* Rows [lo, hi) of a block as f32 with zeros up to pad. Returns where row 0 of the block would lie;
- * *out_ld is the distance of rows. */
-static const float *widen(const uint8_t *base, tdm_dtype dtype, int64_t dim, int64_t pad,
-                          int64_t lo, int64_t hi, float *buffer, int64_t *out_ld) {
-    if (dtype == TDM_DTYPE_F32 && dim == pad) {
-        *out_ld = dim;
-        return (const float *)(const void *)base;
-    }
-    *out_ld = pad;
+/* Rows of keys or values of one block. */
+typedef struct rows_view {
+    const uint8_t *base; /* where row 0 of the block lies or would lie */
+    int64_t row_bytes;
+    int is_bf16;
+} rows_view;
+
+/* Rows [lo, hi) of a block as f32 in buffer, zeros behind dim up to a multiple of eight. */
+static void widen(const uint8_t *base, tdm_dtype dtype, int64_t dim, int64_t lo, int64_t hi,
+                  float *buffer) {
+    int64_t pad = (dim + 7) / 8 * 8;
     for (int64_t j = lo; j < hi; ++j) {
         float *out = buffer + j * pad;
         int64_t i = 0;
@@ -70,81 +76,128 @@ static const float *widen(const uint8_t *base, tdm_dtype dtype, int64_t dim, int
             out[i] = 0.0f;
         }
     }
-    return buffer;
 }
 
-/* Dots of q with keys j0..j0+7; rows outside [lo, hi) are read as the nearest row inside. */
-TDM_INLINE __m256 dots8(const float *q, const float *keys, int64_t ld, int64_t dim, int64_t j0,
-                        int64_t lo, int64_t hi) {
-    const float *k[8];
-    __m256 acc[8];
-    for (int i = 0; i < 8; ++i) {
-        k[i] = keys + ld * tdm_cpu_min(tdm_cpu_max(j0 + i, lo), hi - 1);
-        acc[i] = _mm256_setzero_ps();
+/* Rows that end on a vector are read where they lie, unless they are bf16 and shared by many
+ * queries. */
+static rows_view view_rows(const uint8_t *base, tdm_dtype dtype, int64_t dim, bool is_shared,
+                           int64_t lo, int64_t hi, float *buffer) {
+    if (dim % 8 == 0 && dtype == TDM_DTYPE_F32) {
+        return (rows_view){base, dim * 4, 0};
     }
-    for (int64_t d = 0; d < dim; d += 8) {
-        __m256 v = _mm256_loadu_ps(q + d);
-        for (int i = 0; i < 8; ++i) {
-            acc[i] = _mm256_fmadd_ps(_mm256_loadu_ps(k[i] + d), v, acc[i]);
-        }
+    if (dim % 8 == 0 && !is_shared) {
+        return (rows_view){base, dim * 2, 1};
     }
-    return fold8x8(acc);
+    widen(base, dtype, dim, lo, hi, buffer);
+    return (rows_view){(const uint8_t *)buffer, (dim + 7) / 8 * 32, 0};
+}
+
+/* Eight values of a key or value row: f32, or bf16 widened on the way. */
+TDM_INLINE __m256 load8(int is_bf16, const uint8_t *row, int64_t d) {
+    if (is_bf16) {
+        __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * d));
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+    }
+    return _mm256_loadu_ps((const float *)(const void *)(row + 4 * d));
 }
 
 TDM_INLINE __m256i lanes_between(int64_t lo, int64_t hi) {
     return _mm256_andnot_si256(lanes_below(lo), lanes_below(hi));
 }
 
-/* Scores of the rows [lo, hi) of a block; -inf in the other lanes of the vectors they touch.
- * Returns the largest. */
-static float score_block(const tdm_attention_span *s, const float *q, const float *keys, int64_t ld,
-                         int64_t dim, int64_t lo, int64_t hi, float *scores) {
+/* Dots of n queries (a constant) with keys j0..j0+3; rows outside [lo, hi) are read as the nearest
+ * row inside. Each dot has one accumulator and ends as fold8 does. */
+TDM_INLINE void dots4(int n, const rows_view *keys, const float *const *q, int64_t dim, int64_t j0,
+                      int64_t lo, int64_t hi, __m128 *out) {
+    const uint8_t *k[4];
+    __m256 acc[TILE_QUERIES * 4];
+    for (int i = 0; i < 4; ++i) {
+        int64_t j = tdm_cpu_min(tdm_cpu_max(j0 + i, lo), hi - 1);
+        k[i] = keys->base + j * keys->row_bytes;
+    }
+    for (int i = 0; i < 4 * n; ++i) {
+        acc[i] = _mm256_setzero_ps();
+    }
+    for (int64_t d = 0; d < dim; d += 8) {
+        __m256 v[TILE_QUERIES];
+        for (int t = 0; t < n; ++t) {
+            v[t] = _mm256_loadu_ps(q[t] + d);
+        }
+        for (int i = 0; i < 4; ++i) {
+            __m256 key = load8(keys->is_bf16, k[i], d);
+            for (int t = 0; t < n; ++t) {
+                acc[4 * t + i] = _mm256_fmadd_ps(key, v[t], acc[4 * t + i]);
+            }
+        }
+    }
+    for (int t = 0; t < n; ++t) {
+        const __m256 *a = acc + 4 * t;
+        __m256 h = _mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3]));
+        out[t] = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+    }
+}
+
+/* Scores of n queries against rows [lo, hi) of a block, 64 floats a query; -inf in the other lanes
+ * of the vectors they touch. out_largest: the largest of each. */
+TDM_INLINE void score_tile(int n, const tdm_attention_span *s, const rows_view *keys,
+                           const float *const *q, int64_t dim, int64_t lo, int64_t hi,
+                           float *scores, float *out_largest) {
     const __m256 lowest = _mm256_set1_ps(-INFINITY);
     const __m256 scale = _mm256_set1_ps(s->scale);
-    __m256 largest = lowest;
-    for (int64_t j = lo & ~(int64_t)7; j < hi; j += 8) {
-        __m256 v = _mm256_mul_ps(dots8(q, keys, ld, dim, j, lo, hi), scale);
-        if (s->softcap != 0.0f) {
-            __m256 cap = _mm256_set1_ps(s->softcap);
-            v = _mm256_mul_ps(cap, tanh8(_mm256_div_ps(v, cap)));
-        }
-        __m256i inside = lanes_between(tdm_cpu_max(0, lo - j), tdm_cpu_min(8, hi - j));
-        v = _mm256_blendv_ps(lowest, v, _mm256_castsi256_ps(inside));
-        largest = _mm256_max_ps(v, largest);
-        _mm256_storeu_ps(scores + j, v);
+    __m256 largest[TILE_QUERIES];
+    for (int t = 0; t < n; ++t) {
+        largest[t] = lowest;
     }
-    return max8(largest);
+    for (int64_t j = lo & ~(int64_t)7; j < hi; j += 8) {
+        __m128 four[2][TILE_QUERIES];
+        __m256i inside = lanes_between(tdm_cpu_max(0, lo - j), tdm_cpu_min(8, hi - j));
+        dots4(n, keys, q, dim, j, lo, hi, four[0]);
+        dots4(n, keys, q, dim, j + 4, lo, hi, four[1]);
+        for (int t = 0; t < n; ++t) {
+            __m256 v = _mm256_mul_ps(_mm256_set_m128(four[1][t], four[0][t]), scale);
+            if (s->softcap != 0.0f) {
+                __m256 cap = _mm256_set1_ps(s->softcap);
+                v = _mm256_mul_ps(cap, tanh8(_mm256_div_ps(v, cap)));
+            }
+            v = _mm256_blendv_ps(lowest, v, _mm256_castsi256_ps(inside));
+            largest[t] = _mm256_max_ps(v, largest[t]);
+            _mm256_storeu_ps(scores + BLOCK * t + j, v);
+        }
+    }
+    for (int t = 0; t < n; ++t) {
+        out_largest[t] = max8(largest[t]);
+    }
 }
 
-/* mix = mix * keep + sum of scores[j] * values[j], n vectors of eight (a constant) from d. */
-TDM_INLINE void mix_some(int n, float *mix, float keep, const float *scores, const float *values,
-                         int64_t ld, int64_t lo, int64_t hi) {
-    __m256 acc[8];
-    for (int i = 0; i < n; ++i) {
-        acc[i] = _mm256_mul_ps(_mm256_loadu_ps(mix + 8 * i), _mm256_set1_ps(keep));
+/* mix = mix * keep + sum of scores[j] * values[j] for n queries and n_vec vectors of eight from d,
+ * both constants. */
+TDM_INLINE void mix_some(int n, int n_vec, float *const *mix, const float *keep,
+                         const float *scores, const rows_view *values, int64_t d, int64_t lo,
+                         int64_t hi) {
+    __m256 acc[TILE_QUERIES * 4];
+    for (int t = 0; t < n; ++t) {
+        for (int i = 0; i < n_vec; ++i) {
+            acc[t * n_vec + i] =
+                _mm256_mul_ps(_mm256_loadu_ps(mix[t] + d + 8 * i), _mm256_set1_ps(keep[t]));
+        }
     }
     for (int64_t j = lo; j < hi; ++j) {
-        __m256 p = _mm256_set1_ps(scores[j]);
-        for (int i = 0; i < n; ++i) {
-            acc[i] = _mm256_fmadd_ps(p, _mm256_loadu_ps(values + j * ld + 8 * i), acc[i]);
+        const uint8_t *row = values->base + j * values->row_bytes;
+        __m256 p[TILE_QUERIES];
+        for (int t = 0; t < n; ++t) {
+            p[t] = _mm256_set1_ps(scores[BLOCK * t + j]);
+        }
+        for (int i = 0; i < n_vec; ++i) {
+            __m256 v = load8(values->is_bf16, row, d + 8 * i);
+            for (int t = 0; t < n; ++t) {
+                acc[t * n_vec + i] = _mm256_fmadd_ps(p[t], v, acc[t * n_vec + i]);
+            }
         }
     }
-    for (int i = 0; i < n; ++i) {
-        _mm256_storeu_ps(mix + 8 * i, acc[i]);
-    }
-}
-
-static void mix_block(float *mix, int64_t dim, float keep, const float *scores, const float *values,
-                      int64_t ld, int64_t lo, int64_t hi) {
-    int64_t d = 0;
-    for (; d + 64 <= dim; d += 64) {
-        mix_some(8, mix + d, keep, scores, values + d, ld, lo, hi);
-    }
-    for (; d + 16 <= dim; d += 16) {
-        mix_some(2, mix + d, keep, scores, values + d, ld, lo, hi);
-    }
-    for (; d < dim; d += 8) {
-        mix_some(1, mix + d, keep, scores, values + d, ld, lo, hi);
+    for (int t = 0; t < n; ++t) {
+        for (int i = 0; i < n_vec; ++i) {
+            _mm256_storeu_ps(mix[t] + d + 8 * i, acc[t * n_vec + i]);
+        }
     }
 }
 
@@ -203,11 +256,76 @@ static void finish(const tdm_cpu_attention_item *item, const work *w) {
     }
 }
 
-/* All queries of the item against the block of positions [begin, begin + BLOCK). */
+/* n queries of the item, from number first on, that all see rows [lo, hi) of the block. */
+TDM_INLINE void attend_tile(int n, const tdm_attention_span *s, const work *w, int64_t first,
+                            const rows_view *keys, const rows_view *values, int64_t lo,
+                            int64_t hi) {
+    const float *q[TILE_QUERIES];
+    float *mix[TILE_QUERIES];
+    float max[TILE_QUERIES];
+    float keep[TILE_QUERIES];
+    int64_t d = 0;
+    for (int t = 0; t < n; ++t) {
+        q[t] = w->q + (first + t) * w->k_pad;
+        mix[t] = w->mix + (first + t) * w->v_pad;
+    }
+    score_tile(n, s, keys, q, w->k_pad, lo, hi, w->scores, max);
+    for (int t = 0; t < n; ++t) {
+        float before = w->largest[first + t];
+        float now = max[t] > before ? max[t] : before;
+        keep[t] = before == -INFINITY ? 0.0f : exp_one(before - now);
+        float sum = weigh_block(w->scores + BLOCK * t, now, lo, hi);
+        w->total[first + t] = w->total[first + t] * keep[t] + sum;
+        w->largest[first + t] = now;
+    }
+    for (; d + 32 <= w->v_pad; d += 32) {
+        mix_some(n, 4, mix, keep, w->scores, values, d, lo, hi);
+    }
+    for (; d < w->v_pad; d += 8) {
+        mix_some(n, 1, mix, keep, w->scores, values, d, lo, hi);
+    }
+}
+
+typedef void (*attend_fn)(const tdm_attention_span *s, const work *w, int64_t first,
+                          const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi);
+
+static void attend_1(const tdm_attention_span *s, const work *w, int64_t first,
+                     const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi) {
+    rows_view k = {keys->base, keys->row_bytes, 0};
+    rows_view v = {values->base, values->row_bytes, 0};
+    attend_tile(1, s, w, first, &k, &v, lo, hi);
+}
+
+static void attend_3(const tdm_attention_span *s, const work *w, int64_t first,
+                     const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi) {
+    rows_view k = {keys->base, keys->row_bytes, 0};
+    rows_view v = {values->base, values->row_bytes, 0};
+    attend_tile(3, s, w, first, &k, &v, lo, hi);
+}
+
+static void attend_1_bf16(const tdm_attention_span *s, const work *w, int64_t first,
+                          const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi) {
+    rows_view k = {keys->base, keys->row_bytes, 1};
+    rows_view v = {values->base, values->row_bytes, 1};
+    attend_tile(1, s, w, first, &k, &v, lo, hi);
+}
+
+static void attend_3_bf16(const tdm_attention_span *s, const work *w, int64_t first,
+                          const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi) {
+    rows_view k = {keys->base, keys->row_bytes, 1};
+    rows_view v = {values->base, values->row_bytes, 1};
+    attend_tile(3, s, w, first, &k, &v, lo, hi);
+}
+
+/* All queries of the item against the block of positions [begin, begin + BLOCK). Neighbouring
+ * queries that see the same rows of it go together. */
 static void attend_block(const tdm_cpu_attention_item *item, const work *w, int64_t begin) {
+    static const attend_fn ONE[2] = {attend_1, attend_1_bf16};
+    static const attend_fn THREE[2] = {attend_3, attend_3_bf16};
     const tdm_attention_span *s = item->span;
     const tdm_kv_pages *pages = s->pages;
     int64_t n_heads = item->head1 - item->head0;
+    int64_t n = (item->tok1 - item->tok0) * n_heads;
     int64_t kv_head = item->head0 / (s->n_heads / pages->n_kv_heads);
     int64_t slots = (int64_t)1 << pages->page_shift;
     size_t page = (size_t)(begin >> pages->page_shift) % pages->n_pages;
@@ -215,28 +333,29 @@ static void attend_block(const tdm_cpu_attention_item *item, const work *w, int6
     size_t bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
     int64_t lo = tdm_cpu_max(0, first_seen(s, s->pos0 + item->tok0) - begin);
     int64_t hi = tdm_cpu_min(BLOCK, s->pos0 + item->tok1 - begin);
-    int64_t k_ld = 0;
-    int64_t v_ld = 0;
-    const float *keys = widen(pages->k[page] + (size_t)(at * pages->head_dim) * bytes, pages->dtype,
-                              pages->head_dim, w->k_pad, lo, hi, w->keys, &k_ld);
-    const float *values = widen(pages->v[page] + (size_t)(at * pages->value_dim) * bytes,
-                                pages->dtype, pages->value_dim, w->v_pad, lo, hi, w->values, &v_ld);
-    for (int64_t t = item->tok0; t < item->tok1; ++t) {
-        int64_t position = s->pos0 + t;
+    bool is_shared = n > WIDEN_QUERIES;
+    rows_view keys = view_rows(pages->k[page] + (size_t)(at * pages->head_dim) * bytes,
+                               pages->dtype, pages->head_dim, is_shared, lo, hi, w->keys);
+    rows_view values = view_rows(pages->v[page] + (size_t)(at * pages->value_dim) * bytes,
+                                 pages->dtype, pages->value_dim, is_shared, lo, hi, w->values);
+    /* One kernel for both: when the widths differ in kind, both are widened. */
+    if (keys.is_bf16 != values.is_bf16) {
+        keys = view_rows(pages->k[page] + (size_t)(at * pages->head_dim) * bytes, pages->dtype,
+                         pages->head_dim, true, lo, hi, w->keys);
+        values = view_rows(pages->v[page] + (size_t)(at * pages->value_dim) * bytes, pages->dtype,
+                           pages->value_dim, true, lo, hi, w->values);
+    }
+    for (int64_t i = 0; i < n;) {
+        int64_t position = s->pos0 + item->tok0 + i / n_heads;
+        int64_t last = s->pos0 + item->tok0 + (i + 2) / n_heads;
         lo = tdm_cpu_max(0, first_seen(s, position) - begin);
         hi = tdm_cpu_min(BLOCK, position + 1 - begin);
-        for (int64_t h = 0; h < n_heads && lo < hi; ++h) {
-            int64_t i = (t - item->tok0) * n_heads + h;
-            float before = w->largest[i];
-            float max =
-                score_block(s, w->q + i * w->k_pad, keys, k_ld, w->k_pad, lo, hi, w->scores);
-            max = max > before ? max : before;
-            float keep = before == -INFINITY ? 0.0f : exp_one(before - max);
-            float sum = weigh_block(w->scores, max, lo, hi);
-            w->total[i] = w->total[i] * keep + sum;
-            mix_block(w->mix + i * w->v_pad, w->v_pad, keep, w->scores, values, v_ld, lo, hi);
-            w->largest[i] = max;
+        bool is_same = i + 3 <= n && lo == tdm_cpu_max(0, first_seen(s, last) - begin) &&
+                       hi == tdm_cpu_min(BLOCK, last + 1 - begin);
+        if (lo < hi) {
+            (is_same ? THREE : ONE)[keys.is_bf16](s, w, i, &keys, &values, lo, hi);
         }
+        i += is_same ? 3 : 1;
     }
 }
 

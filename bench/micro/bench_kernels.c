@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernel bench: for each storage type the rate of one-row products over weights that do not fit a
+ * cache (GB/s, beside a read-only sweep of as many bytes in the same round) and of many-row
+ * products (GOP/s, a multiply and an add counted as two), then attention. CSV on stdout.
+ *
+ *     bench_kernels [--isa NAME] [--threads N] [--tier fast|exact] [--type Q4_1|attention]
+ * [--mapped]
+ *                   [--mb 96] [--k 576] [--tokens 256] [--repeats 5] */
+#include "backend/cpu/cpu.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/thread.h"
+#include "tensor/dequant.h"
+#include "tensor/half.h"
+#include "tensor/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct bench {
+    const char *isa;
+    const char *type;
+    tdm_tier tier;
+    int32_t n_threads;
+    int64_t mb;
+    int64_t k;
+    int64_t n_tokens;
+    int64_t repeats;
+    bool is_mapped;
+    tdm_backend *be;
+} bench;
+
+static int64_t now_ns(void) {
+    const tdm_clock *clock = tdm_clock_system();
+    return clock->monotonic_ns(clock->ctx);
+}
+
+static void *must_alloc(size_t bytes) {
+    void *p = tdm_mem_alloc_aligned(NULL, bytes, 64);
+    if (p == NULL) {
+        (void)fprintf(stderr, "out of memory\n");
+        exit(1);
+    }
+    return p;
+}
+
+typedef struct sweep {
+    const uint64_t *data;
+    size_t n;
+    uint64_t sums[64][8];
+} sweep;
+
+static void sweep_member(void *arg, int32_t idx, int32_t n_members) {
+    sweep *s = arg;
+    size_t begin = s->n * (size_t)idx / (size_t)n_members / 32 * 32;
+    size_t end = s->n * (size_t)(idx + 1) / (size_t)n_members / 32 * 32;
+    typedef uint64_t u64x4 __attribute__((vector_size(32), aligned(8)));
+    u64x4 a = {0};
+    u64x4 b = {0};
+    u64x4 c = {0};
+    u64x4 d = {0};
+    for (size_t i = begin; i < end; i += 16) {
+        const u64x4 *p = (const u64x4 *)(const void *)(s->data + i);
+        a += p[0];
+        b += p[1];
+        c += p[2];
+        d += p[3];
+    }
+    a += b + c + d;
+    s->sums[idx][0] = a[0] + a[1] + a[2] + a[3];
+}
+
+static double sweep_gbs(const bench *b, const void *data, size_t bytes) {
+    static sweep s;
+    s.data = data;
+    s.n = bytes / 8;
+    double best = 0.0;
+    for (int64_t r = 0; r < b->repeats; ++r) {
+        int64_t t0 = now_ns();
+        tdm_team_run(b->be->team, sweep_member, &s);
+        double gbs = (double)bytes / (double)(now_ns() - t0);
+        best = gbs > best ? gbs : best;
+    }
+    return best;
+}
+
+/* Random bits with scales that stay small. */
+static uint8_t *random_weights(tdm_dtype dtype, int64_t n_out, int64_t k, size_t *out_bytes) {
+    const tdm_dtype_info *info = &TDM_DTYPES[dtype];
+    size_t n_blocks = (size_t)n_out * (size_t)k / info->block_weights;
+    uint8_t *data = must_alloc(n_blocks * info->block_bytes);
+    uint64_t state = 1;
+    for (size_t i = 0; i < n_blocks * info->block_bytes; ++i) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        data[i] = (uint8_t)(state >> 56);
+    }
+    uint16_t half = dtype == TDM_DTYPE_BF16 ? tdm_bf16_from_f32(0.01f) : tdm_f16_from_f32(0.01f);
+    float full = 0.01f;
+    for (size_t b = 0; b < n_blocks; ++b) {
+        uint8_t *block = data + b * info->block_bytes;
+        if (dtype == TDM_DTYPE_F32) {
+            memcpy(block, &full, 4);
+        } else if (dtype == TDM_DTYPE_Q6_K) {
+            memcpy(block + 208, &half, 2);
+        } else {
+            memcpy(block, &half, 2);
+            if (info->block_bytes > 2 && dtype != TDM_DTYPE_Q4_0 && dtype != TDM_DTYPE_Q5_0 &&
+                dtype != TDM_DTYPE_Q8_0) {
+                memcpy(block + 2, &half, 2);
+            }
+        }
+    }
+    *out_bytes = n_blocks * info->block_bytes;
+    return data;
+}
+
+static void bench_linear(const bench *b, tdm_dtype dtype) {
+    const tdm_dtype_info *info = &TDM_DTYPES[dtype];
+    int64_t k = b->k / info->block_weights * info->block_weights;
+    k = k == 0 ? info->block_weights : k;
+    int64_t row_bytes = k / info->block_weights * info->block_bytes;
+    int64_t n_out = b->mb * 1000000 / row_bytes / 8 * 8;
+    size_t bytes = 0;
+    uint8_t *data = random_weights(dtype, n_out, k, &bytes);
+    tdm_tensor_view view = {
+        .dtype = dtype, .rank = 2, .dims = {n_out, k}, .data = data, .bytes = bytes};
+    tdm_weight w;
+    tdm_error err = {0};
+    int64_t t0 = now_ns();
+    if (tdm_weight_init(b->be, &view, &w, &err) != TDM_OK) {
+        (void)fprintf(stderr, "%s: %s\n", info->name, err.what);
+        exit(1);
+    }
+    double load_gbs = (double)bytes / (double)(now_ns() - t0);
+    float *x = must_alloc((size_t)(b->n_tokens * k) * sizeof *x);
+    for (int64_t i = 0; i < b->n_tokens * k; ++i) {
+        x[i] = (float)(tdm_random_f64(1, 0, (uint32_t)i, 0) - 0.5);
+    }
+    float *out = must_alloc((size_t)n_out * sizeof *out);
+    tdm_linear_part part = {.weight = &w, .out = out, .ld_out = n_out};
+    double best_s = 1e9;
+    double read_gbs = 0.0;
+    for (int64_t r = 0; r < b->repeats; ++r) {
+        t0 = now_ns();
+        tdm_op_linear(b->be, x, k, 1, &part, 1);
+        double s = (double)(now_ns() - t0) * 1e-9;
+        best_s = s < best_s ? s : best_s;
+        double g = sweep_gbs(b, w.packed != NULL ? w.packed : data, bytes);
+        read_gbs = g > read_gbs ? g : read_gbs;
+    }
+    double gbs = (double)bytes * 1e-9 / best_s;
+    /* A slice of the rows that fits the second-level cache's neighbourhood, as a layer does. */
+    tdm_weight slice = w;
+    slice.n_out = n_out < 1536 ? n_out : 1536;
+    float *many = must_alloc((size_t)(b->n_tokens * slice.n_out) * sizeof *many);
+    tdm_linear_part wide = {.weight = &slice, .out = many, .ld_out = slice.n_out};
+    double best_many = 1e9;
+    for (int64_t r = 0; r < b->repeats + 1; ++r) {
+        t0 = now_ns();
+        tdm_op_linear(b->be, x, k, b->n_tokens, &wide, 1);
+        double s = (double)(now_ns() - t0) * 1e-9;
+        best_many = s < best_many ? s : best_many;
+    }
+    double gops = 2e-9 * (double)slice.n_out * (double)k * (double)b->n_tokens / best_many;
+    (void)printf("%s,%s,%d,%s,%lld,%.1f,%.1f,%.2f,%.1f,%lld,%.2f\n", info->name,
+                 b->be->ops->name(b->be), (int)b->n_threads, w.packed != NULL ? "packed" : "mapped",
+                 (long long)k, gbs, read_gbs, gbs / read_gbs, gops, (long long)b->n_tokens,
+                 load_gbs);
+    (void)fflush(stdout);
+    tdm_weight_deinit(b->be, &w);
+    tdm_mem_free_aligned(NULL, many, (size_t)(b->n_tokens * slice.n_out) * sizeof *many, 64);
+    tdm_mem_free_aligned(NULL, out, (size_t)n_out * sizeof *out, 64);
+    tdm_mem_free_aligned(NULL, x, (size_t)(b->n_tokens * k) * sizeof *x, 64);
+    tdm_mem_free_aligned(NULL, data, bytes, 64);
+}
+
+/* SmolLM2's heads: 9 queries on 3 keys of 64. */
+static void bench_attention(const bench *b, tdm_dtype dtype, int64_t depth, int32_t n) {
+    int64_t slots = 64;
+    while (slots < depth + n) {
+        slots *= 2;
+    }
+    size_t page_bytes = (size_t)(3 * slots * 64) * (dtype == TDM_DTYPE_F32 ? 4 : 2);
+    uint8_t *k = must_alloc(page_bytes);
+    uint8_t *v = must_alloc(page_bytes);
+    memset(k, 0, page_bytes);
+    memset(v, 0, page_bytes);
+    uint32_t shift = 0;
+    while (((int64_t)1 << shift) < slots) {
+        ++shift;
+    }
+    tdm_kv_pages pages = {.k = &k,
+                          .v = &v,
+                          .page_shift = shift,
+                          .n_pages = 1,
+                          .dtype = dtype,
+                          .n_kv_heads = 3,
+                          .head_dim = 64,
+                          .value_dim = 64};
+    float *q = must_alloc((size_t)n * 576 * sizeof *q);
+    float *out = must_alloc((size_t)n * 576 * sizeof *out);
+    for (int64_t i = 0; i < (int64_t)n * 576; ++i) {
+        q[i] = (float)(tdm_random_f64(2, 0, (uint32_t)i, 0) - 0.5);
+    }
+    tdm_attention_span span = {.pages = &pages,
+                               .q = q,
+                               .out = out,
+                               .ld_q = 576,
+                               .ld_out = 576,
+                               .pos0 = depth,
+                               .n = n,
+                               .n_heads = 9,
+                               .scale = 0.125f};
+    double best = 1e9;
+    for (int64_t r = 0; r < b->repeats + 1; ++r) {
+        int64_t t0 = now_ns();
+        tdm_op_attention(b->be, &span, 1);
+        double s = (double)(now_ns() - t0) * 1e-9;
+        best = s < best ? s : best;
+    }
+    double keys = (double)n * ((double)depth + 0.5 * (double)n);
+    (void)printf("attention %s,%s,%d,depth %lld n %d,,%.1f us,%.1f GFLOP/s\n",
+                 TDM_DTYPES[dtype].name, b->be->ops->name(b->be), (int)b->n_threads,
+                 (long long)depth, (int)n, best * 1e6, keys * 9 * 256 * 1e-9 / best);
+    tdm_mem_free_aligned(NULL, out, (size_t)n * 576 * sizeof *out, 64);
+    tdm_mem_free_aligned(NULL, q, (size_t)n * 576 * sizeof *q, 64);
+    tdm_mem_free_aligned(NULL, v, page_bytes, 64);
+    tdm_mem_free_aligned(NULL, k, page_bytes, 64);
+}
+
+static bool parse(bench *b, int argc, char **argv) {
+    for (int i = 1; i < argc; ++i) {
+        if (strcmp(argv[i], "--mapped") == 0) {
+            b->is_mapped = true;
+            continue;
+        }
+        if (i + 1 == argc) {
+            return false;
+        }
+        const char *value = argv[i + 1];
+        if (strcmp(argv[i], "--isa") == 0) {
+            b->isa = value;
+        } else if (strcmp(argv[i], "--type") == 0) {
+            b->type = value;
+        } else if (strcmp(argv[i], "--tier") == 0) {
+            b->tier = strcmp(value, "exact") == 0 ? TDM_TIER_EXACT : TDM_TIER_FAST;
+        } else if (strcmp(argv[i], "--threads") == 0) {
+            b->n_threads = (int32_t)strtol(value, NULL, 10);
+        } else if (strcmp(argv[i], "--mb") == 0) {
+            b->mb = strtol(value, NULL, 10);
+        } else if (strcmp(argv[i], "--k") == 0) {
+            b->k = strtol(value, NULL, 10);
+        } else if (strcmp(argv[i], "--tokens") == 0) {
+            b->n_tokens = strtol(value, NULL, 10);
+        } else if (strcmp(argv[i], "--repeats") == 0) {
+            b->repeats = strtol(value, NULL, 10);
+        } else {
+            return false;
+        }
+        ++i;
+    }
+    return true;
+}
+
+int main(int argc, char **argv) {
+    bench b = {
+        .tier = TDM_TIER_FAST, .n_threads = 1, .mb = 96, .k = 576, .n_tokens = 256, .repeats = 5};
+    tdm_error err = {0};
+    if (!parse(&b, argc, argv)) {
+        (void)fprintf(stderr, "see the comment on top of bench_kernels.c\n");
+        return 2;
+    }
+    tdm_cpu_options options = {
+        .tier = b.tier, .isa = b.isa, .n_threads = b.n_threads, .is_mapped = b.is_mapped};
+    if (tdm_cpu_backend_create(&b.be, NULL, &options, &err) != TDM_OK ||
+        b.be->ops->reserve(b.be, b.n_tokens, b.k > 256 ? b.k : 256, &err) != TDM_OK) {
+        (void)fprintf(stderr, "%s\n", err.what);
+        return 1;
+    }
+    (void)printf("type,backend,threads,layout,k,gbs_one_row,read_gbs,share,gops,tokens,load_gbs\n");
+    for (int i = 0; i < TDM_DTYPE_COUNT; ++i) {
+        if (tdm_dequant_can((tdm_dtype)i) &&
+            (b.type == NULL || strcmp(b.type, TDM_DTYPES[i].name) == 0)) {
+            bench_linear(&b, (tdm_dtype)i);
+        }
+    }
+    if (b.type == NULL || strcmp(b.type, "attention") == 0) {
+        bench_attention(&b, TDM_DTYPE_F32, 500, 1);
+        bench_attention(&b, TDM_DTYPE_BF16, 500, 1);
+        bench_attention(&b, TDM_DTYPE_BF16, 4096, 1);
+        bench_attention(&b, TDM_DTYPE_F32, 0, 512);
+        bench_attention(&b, TDM_DTYPE_BF16, 0, 512);
+    }
+    b.be->ops->destroy(b.be);
+    return 0;
+}
