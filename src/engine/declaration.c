@@ -84,13 +84,12 @@ tdm_status tdm_bind_check(const tdm_graph_declaration *declaration, const tdm_gr
         {"operations", "reserve", true, ops->reserve != NULL},
         {"operations", "state_plan", true, ops->state_plan != NULL},
         {"operations", "state_create", true, ops->state_create != NULL},
+        {"operations", "state_reserve", true, ops->state_reserve != NULL},
         {"operations", "state_destroy", true, ops->state_destroy != NULL},
         {"operations", "forward", true, ops->forward != NULL},
         {"operations", "destroy", true, ops->destroy != NULL},
-        /* what forward does: rows of any phase, and a tap */
-        {"has_mixed_rows", "forward", d->has_mixed_rows, ops->forward != NULL},
-        {"has_hidden_taps", "forward", d->has_hidden_taps, ops->forward != NULL},
-        /* what tdm_graph_ops has no entry for */
+        /* what tdm_graph_ops has no entry for; mixed rows, taps and verify rows are forward's own
+         */
         {"method", "denoise", d->method == TDM_METHOD_DENOISING, false},
         {"adapters.is_mountable", "adapter_mount", d->adapters.is_mountable, false},
         {"media.input", "embedding_prompt", has_embedding_input, false},
