@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tokenizers out of GGUF metadata: `gpt2` (byte-level BPE with merges) and `llama` (SentencePiece
+ * by scores). Where the file and the peer disagree about a token's type the peer is followed,
+ * because files are written for it (errata 11): tokens spelled like an end of generation are
+ * control tokens whatever the file says. Source: shared/spec/gguf.md section 4,
+ * quantized-formats.md section 7; llama.cpp's src/llama-vocab.cpp for defaults and spellings. */
+#include "text/tokenizer_gguf.h"
+
+#include "formats/gguf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define META "\xE2\x96\x81" /* U+2581, a space inside SentencePiece pieces */
+#define KEY(name) "tokenizer.ggml." name
+
+typedef enum gguf_token_type {
+    TYPE_NORMAL = 1,
+    TYPE_UNKNOWN,
+    TYPE_CONTROL,
+    TYPE_USER,
+    TYPE_UNUSED,
+    TYPE_BYTE
+} gguf_token_type;
+
+typedef struct reader {
+    tdm_tokenizer *tokenizer;
+    const tdm_gguf *gguf;
+    const char *name;
+    tdm_error *err;
+    const tdm_gguf_pre *pre; /* NULL for llama */
+    bool adds_prefix_space;
+} reader;
+
+static tdm_status refuse(reader *r, tdm_status code, const char *key, const char *what) {
+    (void)tdm_fail(r->err, code, "%s", what);
+    tdm_err_where(r->err, "%s: %s", r->name, key);
+    return code;
+}
+
+static tdm_status refuse_at(reader *r, tdm_status code, const char *key, size_t idx,
+                            const char *what) {
+    (void)tdm_fail(r->err, code, "%s", what);
+    tdm_err_where(r->err, "%s: %s[%zu]", r->name, key, idx);
+    return code;
+}
+
+static bool text_is(const tdm_text_ref *text, const char *want) {
+    return text->len == strlen(want) && memcmp(text->data, want, text->len) == 0;
+}
+
+/* Vocabulary */
+
+static tdm_status read_tokens(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    tdm_gguf_array_ref list;
+    if (!tdm_gguf_array_find(r->gguf, KEY("tokens"), &list) || list.type != TDM_GGUF_STRING) {
+        return refuse(r, TDM_E_FORMAT, KEY("tokens"), "the vocabulary is no list of texts");
+    }
+    if (list.n == 0 || list.n > TDM_VOCAB_MAX) {
+        return refuse(r, list.n == 0 ? TDM_E_FORMAT : TDM_E_LIMIT, KEY("tokens"),
+                      "the vocabulary has no token, or more than 2^24");
+    }
+    TDM_TRY(tdm_tokenizer_reserve(t, (int32_t)list.n, r->err));
+    for (size_t i = 0; i < list.n; i++) {
+        tdm_gguf_text text = {NULL, 0};
+        char empty[32];
+        if (!tdm_gguf_ref_text(&list, i, &text)) {
+            return refuse_at(r, TDM_E_FORMAT, KEY("tokens"), i, "a token is no text");
+        }
+        if (text.len > TDM_TOKEN_BYTES_MAX) {
+            return refuse_at(r, TDM_E_LIMIT, KEY("tokens"), i, "a token has more than 1024 bytes");
+        }
+        if (text.len == 0) { /* the peer's name for it keeps spellings apart */
+            text.len = (size_t)snprintf(empty, sizeof(empty), "[EMPTY_%zu]", i);
+            text.data = empty;
+        }
+        TDM_TRY(tdm_tokenizer_spell(t, (int32_t)i, text.data, text.len, r->err));
+        if (tdm_text_map_put(&t->by_spelling, (int32_t)i) >= 0) {
+            return refuse_at(r, TDM_E_FORMAT, KEY("tokens"), i, "a token is there twice");
+        }
+    }
+    return TDM_OK;
+}
+
+/* Spellings that the peer takes for fill-in-the-middle tokens, and so for control tokens; those
+ * marked also end a generation. */
+static bool is_fim(const tdm_text_ref *text, bool *out_is_end) {
+    static const char *const NAMES[] = {
+        "<|fim_prefix|>",
+        "<fim-prefix>",
+        "<fim_prefix>",
+        "<PRE>",
+        META "<PRE>",
+        "<|code_prefix|>",
+        "<|fim_suffix|>",
+        "<fim-suffix>",
+        "<fim_suffix>",
+        "<SUF>",
+        META "<SUF>",
+        "<|code_suffix|>",
+        "<|fim_middle|>",
+        "<fim-middle>",
+        "<fim_middle>",
+        "<MID>",
+        META "<MID>",
+        "<|code_middle|>",
+        "<\xEF\xBD\x9C"
+        "fim" META "begin\xEF\xBD\x9C>",
+        "<\xEF\xBD\x9C"
+        "fim" META "hole\xEF\xBD\x9C>",
+        "<\xEF\xBD\x9C"
+        "fim" META "end\xEF\xBD\x9C>",
+    };
+    static const char *const ENDS[] = {"<|fim_pad|>", "<fim-pad>",    "<fim_pad>",     "<PAD>",
+                                       "[PAD]",       "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
+                                       "<REPO>",      "<reponame>",   "<|file_sep|>"};
+    *out_is_end = false;
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        if (text_is(text, NAMES[i])) {
+            return true;
+        }
+    }
+    for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++) {
+        *out_is_end = *out_is_end || text_is(text, ENDS[i]);
+    }
+    return *out_is_end;
+}
+
+static tdm_token_kind kind_of(int64_t type) {
+    switch (type) {
+    case TYPE_NORMAL:
+        return TDM_TOKEN_NORMAL;
+    case TYPE_UNKNOWN:
+        return TDM_TOKEN_UNKNOWN;
+    case TYPE_CONTROL:
+        return TDM_TOKEN_CONTROL;
+    case TYPE_USER:
+        return TDM_TOKEN_USER;
+    case TYPE_BYTE:
+        return TDM_TOKEN_BYTE;
+    default:
+        return TDM_TOKEN_UNUSED;
+    }
+}
+
+static tdm_status read_types(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    tdm_gguf_array_ref list;
+    const bool has_types = tdm_gguf_array_find(r->gguf, KEY("token_type"), &list);
+    if (!has_types && tdm_gguf_has(r->gguf, KEY("token_type"))) {
+        return refuse(r, TDM_E_FORMAT, KEY("token_type"), "token types are no list");
+    }
+    if (has_types && list.n < (size_t)t->n_vocab) {
+        return refuse(r, TDM_E_FORMAT, KEY("token_type"), "fewer token types than tokens");
+    }
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        const tdm_text_ref *text = &t->spellings[id];
+        int64_t type = TYPE_NORMAL;
+        bool is_end = false;
+        if (has_types && !tdm_gguf_ref_i64(&list, (size_t)id, &type)) {
+            return refuse_at(r, TDM_E_FORMAT, KEY("token_type"), (size_t)id,
+                             "a token type is no whole number");
+        }
+        t->kinds[id] = (uint8_t)kind_of(type);
+        if (is_fim(text, &is_end) || tdm_spelling_is_eog(text->data, text->len)) {
+            t->kinds[id] = TDM_TOKEN_CONTROL;
+        }
+        if (t->kinds[id] == TDM_TOKEN_BYTE && tdm_byte_token_value(text->data, text->len) < 0) {
+            return refuse_at(r, TDM_E_FORMAT, KEY("tokens"), (size_t)id,
+                             "a byte token is not spelled <0xNN>");
+        }
+    }
+    return TDM_OK;
+}
+
+/* The id under key; fallback where the key is absent or out of range, as in the peer. */
+static int32_t special_id(const reader *r, const char *key, int32_t fallback) {
+    uint64_t id = 0;
+    if (tdm_gguf_get_u64(r->gguf, key, &id) && id < (uint64_t)r->tokenizer->n_vocab) {
+        return (int32_t)id;
+    }
+    return fallback < r->tokenizer->n_vocab ? fallback : -1;
+}
+
+static void drop_eog(tdm_tokenizer *t, int32_t id) {
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_eog; i++) {
+        if (t->eog[i] != id) {
+            t->eog[n++] = t->eog[i];
+        }
+    }
+    t->n_eog = n;
+}
+
+static bool has_token(const tdm_tokenizer *t, const char *spelling) {
+    return tdm_tokenizer_find(t, spelling, strlen(spelling)) >= 0;
+}
+
+static void find_ends(reader *r) {
+    static const char *const KEYS[] = {KEY("eot_token_id"), KEY("eom_token_id"),
+                                       KEY("fim_pad_token_id"), KEY("fim_rep_token_id"),
+                                       KEY("fim_sep_token_id")};
+    static const char *const SHOWN[] = {"<|channel|>", "<|message|>", "<|start|>", "<|constrain|>"};
+    tdm_tokenizer *t = r->tokenizer;
+    tdm_tokenizer_add_eog(t, t->eos);
+    for (size_t i = 0; i < sizeof(KEYS) / sizeof(KEYS[0]); i++) {
+        tdm_tokenizer_add_eog(t, special_id(r, KEYS[i], -1));
+    }
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        bool is_end = false;
+        (void)is_fim(&t->spellings[id], &is_end);
+        if (is_end || tdm_spelling_is_eog(t->spellings[id].data, t->spellings[id].len)) {
+            tdm_tokenizer_add_eog(t, id);
+        }
+    }
+    for (size_t i = 0; i < sizeof(SHOWN) / sizeof(SHOWN[0]); i++) {
+        const int32_t id = tdm_tokenizer_find(t, SHOWN[i], strlen(SHOWN[i]));
+        if (id >= 0) {
+            t->kinds[id] = TDM_TOKEN_USER;
+        }
+    }
+    /* Two dialects in which a spelling of the list is no end. */
+    const bool has_call = has_token(t, "<|call|>") || has_token(t, "<|calls|>");
+    const int32_t end = tdm_tokenizer_find(t, "<|end|>", 7);
+    if (end >= 0 && has_call && (has_token(t, "<|return|>") || has_token(t, "<|flush|>"))) {
+        drop_eog(t, end);
+        t->kinds[end] = TDM_TOKEN_USER;
+    }
+    const int32_t slash_s = tdm_tokenizer_find(t, "</s>", 4);
+    if (slash_s >= 0 && has_token(t, "<|tool_response>")) {
+        drop_eog(t, slash_s);
+        t->kinds[slash_s] = TDM_TOKEN_NORMAL;
+    }
+}
+
+static tdm_status put_id(reader *r, int32_t id, int32_t **out, size_t *out_n) {
+    *out = tdm_arena_calloc(&r->tokenizer->arena, 1, sizeof(**out));
+    if (*out == NULL) {
+        return tdm_fail_nomem(r->err, "a tokenizer");
+    }
+    (*out)[0] = id;
+    *out_n = 1;
+    return TDM_OK;
+}
+
+static tdm_status read_special(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    const bool is_spm = t->model == TDM_MODEL_SPM;
+    bool adds_bos = is_spm || r->pre->adds_bos;
+    bool adds_eos = false;
+    (void)tdm_gguf_get_bool(r->gguf, KEY("add_bos_token"), &adds_bos);
+    (void)tdm_gguf_get_bool(r->gguf, KEY("add_eos_token"), &adds_eos);
+    t->bos = special_id(r, KEY("bos_token_id"), is_spm ? 1 : -1);
+    t->eos = special_id(r, KEY("eos_token_id"), is_spm ? 2 : -1);
+    t->unk = special_id(r, KEY("unknown_token_id"), is_spm ? 0 : -1);
+    t->adds_bos = adds_bos && t->bos >= 0;
+    if (t->adds_bos) {
+        TDM_TRY(put_id(r, t->bos, &t->prefix_ids, &t->n_prefix));
+    }
+    if (adds_eos && t->eos >= 0) {
+        TDM_TRY(put_id(r, t->eos, &t->suffix_ids, &t->n_suffix));
+    }
+    find_ends(r);
+    return TDM_OK;
+}
+
+/* Tokens that are cut out of the text before the model sees it. */
+static tdm_status read_added(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    size_t n = 0;
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        n += t->kinds[id] == TDM_TOKEN_CONTROL || t->kinds[id] == TDM_TOKEN_USER ||
+             t->kinds[id] == TDM_TOKEN_UNKNOWN;
+    }
+    t->added = tdm_arena_calloc(&t->arena, n, sizeof(t->added[0]));
+    if (t->added == NULL) {
+        return tdm_fail_nomem(r->err, "added tokens");
+    }
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        const tdm_token_kind kind = (tdm_token_kind)t->kinds[id];
+        const bool is_special = kind == TDM_TOKEN_CONTROL || kind == TDM_TOKEN_UNKNOWN;
+        if (!is_special && kind != TDM_TOKEN_USER) {
+            continue;
+        }
+        t->added[t->n_added++] = (tdm_added_token){.id = id,
+                                                   .text = t->spellings[id].data,
+                                                   .len = t->spellings[id].len,
+                                                   .is_special = is_special};
+        if (is_special) {
+            t->flags[id] |= TDM_TOKEN_FLAG_SPECIAL;
+        }
+    }
+    return tdm_tokenizer_make_matchers(t, true, r->err);
+}
+
+/* Byte-level BPE */
+
+static tdm_status read_pre(reader *r) {
+    tdm_gguf_text name = {"default", 7};
+    if (tdm_gguf_has(r->gguf, KEY("pre")) && !tdm_gguf_get_text(r->gguf, KEY("pre"), &name)) {
+        return refuse(r, TDM_E_FORMAT, KEY("pre"), "the pre-tokenizer's name is no text");
+    }
+    r->pre = tdm_gguf_pre_find(name.data, name.len);
+    if (r->pre == NULL) {
+        (void)tdm_fail(r->err, TDM_E_UNSUPPORTED, "pre-tokenizer \"%.*s\" is not known",
+                       (int)(name.len < 64 ? name.len : 64), name.data);
+        tdm_err_where(r->err, "%s: %s", r->name, KEY("pre"));
+        return TDM_E_UNSUPPORTED;
+    }
+    return TDM_OK;
+}
+
+static tdm_status make_stages(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    t->stages = tdm_arena_calloc(&t->arena, TDM_GGUF_PATTERNS_MAX, sizeof(t->stages[0]));
+    if (t->stages == NULL) {
+        return tdm_fail_nomem(r->err, "a tokenizer");
+    }
+    for (size_t i = 0; i < TDM_GGUF_PATTERNS_MAX && r->pre->patterns[i] != NULL; i++) {
+        const char *pattern = r->pre->patterns[i];
+        tdm_pretok_stage *stage = &t->stages[t->n_stages++];
+        stage->rule = tdm_scan_find(pattern, strlen(pattern));
+        if (stage->rule == NULL) {
+            TDM_TRY(
+                tdm_regex_create(&stage->expr, &t->arena, pattern, strlen(pattern), false, r->err));
+        }
+    }
+    return TDM_OK;
+}
+
+/* Raw bytes of every spelling, which are both what words are looked up by and what tokens decode
+ * to. */
+static tdm_status make_bytes(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    const size_t n = (size_t)t->n_vocab;
+    char raw[TDM_TOKEN_BYTES_MAX];
+    tdm_text_ref *texts = tdm_arena_calloc(&t->arena, n, sizeof(*texts));
+    if (texts == NULL || tdm_text_map_init(&t->by_bytes, &t->arena, texts, n) != TDM_OK) {
+        return tdm_fail_nomem(r->err, "a vocabulary");
+    }
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        const tdm_text_ref *spelling = &t->spellings[id];
+        size_t len = 0;
+        if (t->kinds[id] == TDM_TOKEN_UNUSED) {
+            t->pieces[id].len = 0;
+        }
+        if (!tdm_byte_level_decode(spelling->data, spelling->len, raw, &len)) {
+            continue;
+        }
+        texts[id] = *spelling;
+        if (len != spelling->len || memcmp(raw, spelling->data, len) != 0) {
+            texts[id].data = tdm_arena_copy_text(&t->arena, raw, len);
+            texts[id].len = (uint32_t)len;
+            if (texts[id].data == NULL) {
+                return tdm_fail_nomem(r->err, "a vocabulary");
+            }
+        }
+        if (t->kinds[id] == TDM_TOKEN_NORMAL) {
+            t->pieces[id] = texts[id];
+        }
+        if (len == 1) {
+            t->bpe.byte_ids[(uint8_t)raw[0]] = id;
+        }
+        (void)tdm_text_map_put(&t->by_bytes, id);
+    }
+    t->bpe.words = &t->by_bytes;
+    return TDM_OK;
+}
+
+static tdm_status read_merges(reader *r, const tdm_gguf_array_ref *list) {
+    tdm_tokenizer *t = r->tokenizer;
+    char joined[2 * TDM_TOKEN_BYTES_MAX];
+    for (size_t i = 0; i < list->n; i++) {
+        tdm_gguf_text text = {NULL, 0};
+        const char *space = NULL;
+        int32_t left = -1;
+        int32_t right = -1;
+        int32_t id = -1;
+        if (tdm_gguf_ref_text(list, i, &text) && text.len > 2 && text.len <= sizeof(joined)) {
+            space = memchr(text.data + 1, ' ', text.len - 1);
+        }
+        if (space != NULL) {
+            const size_t at = (size_t)(space - text.data);
+            const size_t rest = text.len - at - 1;
+            memcpy(joined, text.data, at);
+            memcpy(joined + at, space + 1, rest);
+            left = tdm_tokenizer_find(t, text.data, at);
+            right = rest > 0 ? tdm_tokenizer_find(t, space + 1, rest) : -1;
+            id = tdm_tokenizer_find(t, joined, at + rest);
+        }
+        if (left < 0 || right < 0 || id < 0) {
+            return refuse_at(r, TDM_E_FORMAT, KEY("merges"), i,
+                             "a merge is not two tokens that make a third");
+        }
+        tdm_bpe_put(&t->bpe, left, right, (uint32_t)i, id, false);
+    }
+    return TDM_OK;
+}
+
+static tdm_status read_bpe(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    tdm_gguf_array_ref merges;
+    if (!tdm_gguf_array_find(r->gguf, KEY("merges"), &merges) ||
+        (merges.n > 0 && merges.type != TDM_GGUF_STRING) || merges.n > UINT32_MAX / 2) {
+        return refuse(r, TDM_E_FORMAT, KEY("merges"), "merges are no list of texts");
+    }
+    if (tdm_bpe_init(&t->bpe, &t->arena, merges.n) != TDM_OK) {
+        return tdm_fail_nomem(r->err, "a merge table");
+    }
+    t->model = TDM_MODEL_BPE;
+    t->bpe.is_byte_level = true;
+    t->bpe.takes_whole_word = r->pre->takes_whole_word;
+    TDM_TRY(make_stages(r));
+    TDM_TRY(make_bytes(r));
+    return read_merges(r, &merges);
+}
+
+/* SentencePiece by scores */
+
+static tdm_status read_scores(reader *r, const float **out) {
+    tdm_tokenizer *t = r->tokenizer;
+    tdm_gguf_array_ref list;
+    float *scores = tdm_arena_calloc(&t->arena, (size_t)t->n_vocab, sizeof(*scores));
+    if (scores == NULL) {
+        return tdm_fail_nomem(r->err, "a vocabulary");
+    }
+    if (!tdm_gguf_array_find(r->gguf, KEY("scores"), &list) || list.n < (size_t)t->n_vocab) {
+        return refuse(r, TDM_E_FORMAT, KEY("scores"), "there is no list of a score for each token");
+    }
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        double value = 0.0;
+        int64_t whole = 0;
+        if (tdm_gguf_ref_f64(&list, (size_t)id, &value)) {
+            scores[id] = (float)value;
+        } else if (tdm_gguf_ref_i64(&list, (size_t)id, &whole)) {
+            scores[id] = (float)whole;
+        } else {
+            return refuse_at(r, TDM_E_FORMAT, KEY("scores"), (size_t)id,
+                             "a score is no finite number");
+        }
+    }
+    *out = scores;
+    return TDM_OK;
+}
+
+/* What tokens decode to: U+2581 is a space in normal ones, a byte token is its byte. */
+static tdm_status make_pieces(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    char piece[TDM_TOKEN_BYTES_MAX];
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        const tdm_text_ref *spelling = &t->spellings[id];
+        size_t len = 0;
+        if (t->kinds[id] == TDM_TOKEN_BYTE) {
+            piece[len++] = (char)(uint8_t)tdm_byte_token_value(spelling->data, spelling->len);
+        } else if (t->kinds[id] == TDM_TOKEN_UNUSED) {
+            t->pieces[id].len = 0;
+            continue;
+        } else if (t->kinds[id] == TDM_TOKEN_NORMAL) {
+            for (size_t i = 0; i < spelling->len; i++) {
+                const bool is_space =
+                    spelling->len - i >= 3 && memcmp(spelling->data + i, META, 3) == 0;
+                piece[len++] = is_space ? ' ' : spelling->data[i];
+                i += is_space ? 2 : 0;
+            }
+            if (len == spelling->len) {
+                continue;
+            }
+        } else {
+            continue;
+        }
+        const char *copy = tdm_arena_copy_text(&t->arena, piece, len);
+        if (copy == NULL) {
+            return tdm_fail_nomem(r->err, "a vocabulary");
+        }
+        t->pieces[id] = (tdm_text_ref){copy, (uint32_t)len};
+    }
+    return TDM_OK;
+}
+
+static tdm_status read_spm(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    char spelling[8];
+    t->model = TDM_MODEL_SPM;
+    t->spm.words = &t->by_spelling;
+    t->spm.unk_id = -1;
+    r->adds_prefix_space = true;
+    (void)tdm_gguf_get_bool(r->gguf, KEY("add_space_prefix"), &r->adds_prefix_space);
+    TDM_TRY(read_scores(r, &t->spm.scores));
+    TDM_TRY(make_pieces(r));
+    for (int32_t i = 0; i < 256; i++) {
+        (void)snprintf(spelling, sizeof(spelling), "<0x%02X>", (unsigned)i);
+        t->spm.byte_ids[i] = tdm_tokenizer_find(t, spelling, 6);
+    }
+    t->normalizers = tdm_arena_calloc(&t->arena, 2, sizeof(t->normalizers[0]));
+    if (t->normalizers == NULL) {
+        return tdm_fail_nomem(r->err, "a tokenizer");
+    }
+    if (r->adds_prefix_space) { /* at the start and behind every added token */
+        t->normalizers[t->n_normalizers++] =
+            (tdm_text_op){.kind = TDM_TEXT_PREPEND, .a = META, .a_len = 3};
+        t->decoder.n_stripped = 1;
+        t->decoder.strip_text = (tdm_text_ref){" ", 1};
+    }
+    t->normalizers[t->n_normalizers++] =
+        (tdm_text_op){.kind = TDM_TEXT_REPLACE, .a = " ", .a_len = 1, .b = META, .b_len = 3};
+    return TDM_OK;
+}
+
+static tdm_status describe(reader *r) {
+    char text[96];
+    tdm_tokenizer *t = r->tokenizer;
+    if (t->model == TDM_MODEL_BPE) {
+        (void)snprintf(text, sizeof(text), "bpe byte-level, pre %s, %d tokens", r->pre->name,
+                       (int)t->n_vocab);
+    } else {
+        (void)snprintf(text, sizeof(text), "spm by scores, %d tokens", (int)t->n_vocab);
+    }
+    t->description = tdm_arena_copy_text(&t->arena, text, strlen(text));
+    return t->description != NULL ? TDM_OK : tdm_fail_nomem(r->err, "a tokenizer");
+}
+
+static tdm_status read_all(reader *r, bool is_spm) {
+    tdm_gguf_text chat_template = {NULL, 0};
+    if (!is_spm) {
+        TDM_TRY(read_pre(r));
+    }
+    TDM_TRY(read_tokens(r));
+    TDM_TRY(read_types(r));
+    r->tokenizer->model = is_spm ? TDM_MODEL_SPM : TDM_MODEL_BPE;
+    TDM_TRY(read_special(r));
+    TDM_TRY(is_spm ? read_spm(r) : read_bpe(r));
+    if (is_spm) {
+        r->tokenizer->spm.unk_id = r->tokenizer->unk;
+    }
+    TDM_TRY(read_added(r));
+    if (tdm_gguf_get_text(r->gguf, "tokenizer.chat_template", &chat_template)) {
+        TDM_TRY(tdm_tokenizer_set_template(r->tokenizer, chat_template.data, chat_template.len,
+                                           r->err));
+    }
+    return describe(r);
+}
+
+tdm_status tdm_tokenizer_from_gguf(tdm_tokenizer **out, const tdm_alloc *alloc,
+                                   const tdm_gguf *gguf, const char *name, tdm_error *err) {
+    tdm_status status = TDM_OK;
+    tdm_gguf_text model = {NULL, 0};
+    reader r = {.gguf = gguf, .name = name, .err = err};
+    *out = NULL;
+    if (!tdm_gguf_get_text(gguf, KEY("model"), &model) ||
+        (model.len == 4 && memcmp(model.data, "none", 4) == 0)) {
+        return refuse(&r, TDM_E_NOT_FOUND, KEY("model"), "the file has no tokenizer");
+    }
+    const bool is_spm = model.len == 5 && memcmp(model.data, "llama", 5) == 0;
+    if (!is_spm && !(model.len == 4 && memcmp(model.data, "gpt2", 4) == 0)) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "tokenizer model \"%.*s\" is not supported",
+                       (int)(model.len < 64 ? model.len : 64), model.data);
+        tdm_err_where(err, "%s: %s", name, KEY("model"));
+        return TDM_E_UNSUPPORTED;
+    }
+    TDM_TRY(tdm_tokenizer_make(&r.tokenizer, alloc, err));
+    status = read_all(&r, is_spm);
+    if (status == TDM_OK) {
+        *out = r.tokenizer;
+        r.tokenizer = NULL;
+    }
+    tdm_tokenizer_destroy(r.tokenizer);
+    return status;
+}
