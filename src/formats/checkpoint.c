@@ -22,9 +22,13 @@
 tdm_status tdm_checkpoint_add_part(tdm_checkpoint *checkpoint, const char *folder, const char *name,
                                    tdm_checkpoint_part **out, tdm_error *err) {
     char path[TDM_PATH_MAX];
+    const char *full = name;
     tdm_checkpoint_part *parts = NULL;
     tdm_checkpoint_part *part = NULL;
-    TDM_TRY(tdm_path_join(path, sizeof path, folder, name, err));
+    if (folder[0] != '\0') {
+        TDM_TRY(tdm_path_join(path, sizeof path, folder, name, err));
+        full = path;
+    }
     parts = tdm_vector_grow(checkpoint->alloc, checkpoint->parts, checkpoint->n_parts,
                             &checkpoint->parts_cap, sizeof *parts);
     if (parts == NULL) {
@@ -37,7 +41,7 @@ tdm_status tdm_checkpoint_add_part(tdm_checkpoint *checkpoint, const char *folde
     if (part->name == NULL) {
         return tdm_fail_nomem(err, "a list of weight files");
     }
-    TDM_TRY(tdm_blob_open(&part->blob, checkpoint->fs, path, err));
+    TDM_TRY(tdm_blob_open(&part->blob, checkpoint->fs, full, err));
     checkpoint->n_parts++;
     *out = part;
     return TDM_OK;

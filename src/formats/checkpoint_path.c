@@ -166,9 +166,9 @@ tdm_status tdm_fail_no_path(const tdm_fs *fs, const char *path, tdm_error *err) 
         return TDM_E_NOT_FOUND;
     }
     memcpy(wanted, path + start, len - start);
-    if (start > 0) {
+    if (start > 0) { /* without its last slash, unless it is the root */
         memcpy(parent, path, start);
-        parent[start] = '\0';
+        parent[start > 1 ? start - 1 : start] = '\0';
     }
     g.distance = (len - start) / 4 + 2; /* worse guesses than that help nobody */
     if (fs->list(fs->ctx, parent, weigh_name, &g, NULL) == TDM_OK && g.best[0] != '\0') {

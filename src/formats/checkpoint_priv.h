@@ -69,8 +69,8 @@ tdm_status tdm_checkpoint_open_shards(tdm_checkpoint *checkpoint, const char *fo
 /* checkpoint_split.c: path is a GGUF file. */
 tdm_status tdm_checkpoint_open_gguf(tdm_checkpoint *checkpoint, const char *path, tdm_error *err);
 
-/* checkpoint.c: a part of that name in that folder, mapped and not yet parsed; NULL name: path
- * itself. The part is valid until the next is added. */
+/* checkpoint.c: a part of that name in that folder ("": the working folder), mapped and not yet
+ * parsed. The part is valid until the next is added. */
 tdm_status tdm_checkpoint_add_part(tdm_checkpoint *checkpoint, const char *folder, const char *name,
                                    tdm_checkpoint_part **out, tdm_error *err);
 tdm_status tdm_checkpoint_add_tensor(tdm_checkpoint *checkpoint, const char *name,

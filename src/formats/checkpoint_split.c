@@ -142,7 +142,7 @@ static tdm_status add_later_parts(tdm_checkpoint *checkpoint, const char *folder
 }
 
 tdm_status tdm_checkpoint_open_gguf(tdm_checkpoint *checkpoint, const char *path, tdm_error *err) {
-    char folder[TDM_PATH_MAX] = ".";
+    char folder[TDM_PATH_MAX] = "";
     const char *name = tdm_path_name(path);
     const size_t folder_len = (size_t)(name - path);
     tdm_checkpoint_part *part = NULL;
@@ -153,7 +153,7 @@ tdm_status tdm_checkpoint_open_gguf(tdm_checkpoint *checkpoint, const char *path
     }
     if (folder_len > 0) {
         memcpy(folder, path, folder_len);
-        folder[folder_len] = '\0';
+        folder[folder_len > 1 ? folder_len - 1 : folder_len] = '\0';
     }
     checkpoint->container = TDM_CONTAINER_GGUF;
     TDM_TRY(add_gguf(checkpoint, folder, name, &part, err));

@@ -70,11 +70,11 @@ static inline tdm_status mem_fs_identify(void *ctx, tdm_file *file, tdm_file_id 
 }
 
 static inline tdm_status mem_fs_read(void *ctx, tdm_file *file, size_t offset, void *out,
-                                     size_t bytes, size_t *out_read, tdm_error *err) {
+                                     size_t n_bytes, size_t *out_read, tdm_error *err) {
     mem_fs *m = ctx;
     const mem_file *f = (mem_file *)(void *)file;
     const size_t left = offset < f->bytes ? f->bytes - offset : 0;
-    *out_read = bytes < left ? bytes : left;
+    *out_read = n_bytes < left ? n_bytes : left;
     if (mem_fs_fails(m)) {
         return mem_fs_io(err);
     }
@@ -84,23 +84,23 @@ static inline tdm_status mem_fs_read(void *ctx, tdm_file *file, size_t offset, v
     return TDM_OK;
 }
 
-static inline tdm_status mem_fs_map(void *ctx, tdm_file *file, size_t bytes, const uint8_t **out,
+static inline tdm_status mem_fs_map(void *ctx, tdm_file *file, size_t n_bytes, const uint8_t **out,
                                     tdm_error *err) {
     mem_fs *m = ctx;
     *out = NULL;
     if (mem_fs_fails(m)) {
         return mem_fs_io(err);
     }
-    if (bytes > 0) {
+    if (n_bytes > 0) {
         *out = ((mem_file *)(void *)file)->data;
         m->n_open++;
     }
     return TDM_OK;
 }
 
-static inline void mem_fs_unmap(void *ctx, const uint8_t *data, size_t bytes) {
+static inline void mem_fs_unmap(void *ctx, const uint8_t *data, size_t n_bytes) {
     mem_fs *m = ctx;
-    if (data != NULL && bytes > 0) {
+    if (data != NULL && n_bytes > 0) {
         m->n_open--;
     }
 }
@@ -161,7 +161,7 @@ static inline void mem_fs_init(mem_fs *m) {
 }
 
 /* Adds or replaces; data is borrowed. */
-static inline void mem_fs_put(mem_fs *m, const char *path, const void *data, size_t bytes) {
+static inline void mem_fs_put(mem_fs *m, const char *path, const void *data, size_t n_bytes) {
     size_t at = 0;
     while (at < m->n_files && strcmp(m->files[at].path, path) < 0) {
         at++;
@@ -176,7 +176,7 @@ static inline void mem_fs_put(mem_fs *m, const char *path, const void *data, siz
         memcpy(m->files[at].path, path, strlen(path) + 1);
     }
     m->files[at].data = data;
-    m->files[at].bytes = bytes;
+    m->files[at].bytes = n_bytes;
 }
 
 static inline void mem_fs_put_text(mem_fs *m, const char *path, const char *text) {
