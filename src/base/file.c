@@ -63,7 +63,8 @@ static tdm_status open_flags(const char *path, int flags, tdm_file **out_file, t
 static tdm_status system_open_read(void *ctx, const char *path, tdm_file **out_file,
                                    tdm_error *err) {
     (void)ctx;
-    return open_flags(path, O_RDONLY, out_file, err);
+    /* O_NONBLOCK: a pipe without a writer must not hold us; regular files do not know it. */
+    return open_flags(path, O_RDONLY | O_NONBLOCK, out_file, err);
 }
 
 static tdm_status system_open_create(void *ctx, const char *path, tdm_file **out_file,

@@ -233,7 +233,7 @@ static int on_close(void *ctx) {
     json_builder *b = ctx;
     open_container *top = &b->stack[b->depth - 1];
     size_t n = b->n_pending - top->first;
-    tdm_json *items = &b->pending[top->first];
+    tdm_json *items = n > 0 ? &b->pending[top->first] : NULL; /* nothing may be pending at all */
     if (top->node.kind == TDM_JSON_OBJECT && !check_keys(b, items, n)) {
         return 0;
     }

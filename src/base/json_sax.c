@@ -6,6 +6,7 @@
 #include "base/json_sax.h"
 
 #include "base/arith.h"
+#include "base/utf8.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -110,11 +111,72 @@ static tdm_status run_yajl(sax_memory *memory, const yajl_callbacks *callbacks, 
     return TDM_OK;
 }
 
+/* Value of the four hex digits of a \\u escape whose backslash stands at offset; -1: no such
+ * escape. */
+static int32_t escape_value(const char *text, size_t len, size_t offset) {
+    int32_t value = 0;
+    if (!tdm_range_is_inside(offset, 6, len) || text[offset] != '\\' || text[offset + 1] != 'u') {
+        return -1;
+    }
+    for (size_t i = offset + 2; i < offset + 6; i++) {
+        const char c = text[i];
+        const int32_t digit = c >= '0' && c <= '9'   ? c - '0'
+                              : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                              : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                     : -1;
+        if (digit < 0) {
+            return -1;
+        }
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+/* yajl turns half a surrogate pair into "?" or into bytes that are no UTF-8. Returns where the
+ * first one is, or len. A backslash can only stand inside a string, or else yajl refuses the text.
+ */
+static size_t find_lone_surrogate(const char *text, size_t len) {
+    size_t i = 0;
+    while (i < len) {
+        const char *slash = memchr(text + i, '\\', len - i);
+        if (slash == NULL) {
+            return len;
+        }
+        i = (size_t)(slash - text);
+        const int32_t value = escape_value(text, len, i);
+        if (value >= 0xD800 && value <= 0xDFFF) {
+            const int32_t low = escape_value(text, len, i + 6);
+            if (value > 0xDBFF || low < 0xDC00 || low > 0xDFFF) {
+                return i;
+            }
+            i += 12;
+        } else {
+            i += 2;
+        }
+    }
+    return len;
+}
+
+/* What yajl lets through: its look at UTF-8 takes overlong forms, surrogates and numbers above
+ * U+10FFFF for characters. */
+static tdm_status check_text(const char *text, size_t len, const char *name, tdm_error *err) {
+    const size_t n_valid = tdm_utf8_valid_prefix(text, len);
+    if (n_valid < len) {
+        return fail_at(text, len, n_valid, "bytes that are no UTF-8", name, err);
+    }
+    const size_t lone = find_lone_surrogate(text, len);
+    if (lone < len) {
+        return fail_at(text, len, lone, "half a surrogate pair", name, err);
+    }
+    return TDM_OK;
+}
+
 tdm_status tdm_json_sax(const tdm_alloc *alloc, const yajl_callbacks *callbacks, void *ctx,
                         const tdm_status *stop_status, const char *text, size_t len,
                         const char *name, tdm_error *err) {
     sax_memory memory;
     tdm_status status = TDM_OK;
+    TDM_TRY(check_text(text, len, name, err));
     tdm_arena_init(&memory.arena, alloc);
     if (setjmp(memory.full) != 0) {
         status = tdm_fail_nomem(err, "reading JSON");

@@ -50,24 +50,29 @@ static void mark_cut(char *field, size_t cap) {
     memcpy(field + end, "...", 4);
 }
 
+/* By way of a copy: the arguments may lie in the error that is being filled. */
 TDM_PRINTF(3, 0)
 static void set_field(char *field, size_t cap, const char *fmt, va_list args) {
-    int written = vsnprintf(field, cap, fmt, args);
+    char text[sizeof(((tdm_error *)0)->what)]; /* the largest field */
+    int written = vsnprintf(text, cap, fmt, args);
     if (written < 0) {
-        field[0] = '\0';
+        text[0] = '\0';
     } else if ((size_t)written >= cap) {
-        mark_cut(field, cap);
+        mark_cut(text, cap);
     }
+    memcpy(field, text, strlen(text) + 1);
 }
 
 tdm_status tdm_fail(tdm_error *err, tdm_status code, const char *fmt, ...) {
     if (err != NULL) {
         va_list args;
-        tdm_err_clear(err);
-        err->code = code;
         va_start(args, fmt);
         set_field(err->what, sizeof err->what, fmt, args);
         va_end(args);
+        err->code = code;
+        err->where[0] = '\0';
+        err->limit[0] = '\0';
+        err->remedy[0] = '\0';
     }
     return code;
 }

@@ -4,6 +4,8 @@
  * section 3.9 (maximal subpart). */
 #include "base/utf8.h"
 
+#include <string.h>
+
 /* What may follow a lead byte: how many continuation bytes, and the range of the first of them. */
 typedef struct lead_rule {
     uint8_t n_more; /* 0: the byte starts no sequence */
@@ -101,7 +103,15 @@ size_t tdm_utf8_encode(uint32_t cp, char out[4]) {
 size_t tdm_utf8_valid_prefix(const char *text, size_t len) {
     size_t i = 0;
     while (i < len) {
+        uint64_t eight = 0;
         bool whole = false;
+        if (len - i >= sizeof eight) { /* most text is ASCII: eight bytes at a time */
+            memcpy(&eight, text + i, sizeof eight);
+            if ((eight & UINT64_C(0x8080808080808080)) == 0) {
+                i += sizeof eight;
+                continue;
+            }
+        }
         size_t n = subpart(text + i, len - i, &whole);
         if (!whole) {
             break;
