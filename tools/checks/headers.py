@@ -28,7 +28,8 @@ _ISA_FLAGS = {
 def guards_of(path):
     """src/cache/rotating.h -> TDM_CACHE_ROTATING_H; include/tandem/tandem.h -> TANDEM_TANDEM_H.
 
-    A folder's own header may say its name once: src/cache/cache.h -> TDM_CACHE_H as well.
+    A folder's own header may say its name once: src/cache/cache.h -> TDM_CACHE_H as well; in tests
+    the folder may be left out.
     """
     start = "TDM_"
     if path.startswith("src/"):
@@ -39,6 +40,8 @@ def guards_of(path):
     folder, name = os.path.split(path)
     if start and os.path.basename(folder) == name[:-2]:
         guards.append(start + re.sub(r"\W", "_", folder + ".h").upper())
+    if path.startswith("tests/"):
+        guards.append("TDM_TESTS_" + re.sub(r"\W", "_", name).upper())
     return guards
 
 
