@@ -6,12 +6,15 @@
  *   history   | prompt ............................ | answer ........ | last |
  *   caches    |<------------- state->length ------------------------->|
  *
- * One next(): feed what is missing in pieces of n_batch, sample from the last logits, commit,
+ * One next(): feed what is missing in the planner's pieces, sample from the last logits, commit,
  * decode to text. A token is in history before it is in the caches, so a cancelled or failed step
  * can be repeated. */
 #include "engine/model_priv.h"
 
+#include "engine/prefill.h"
 #include "engine/prompt_priv.h"
+#include "engine/request.h"
+#include "engine/resolve.h"
 #include "engine/sequence_priv.h"
 #include "engine/stops.h"
 #include "sample/sampler.h"
@@ -22,6 +25,8 @@
 
 struct tdm_generation {
     tdm_model *model;
+    tdm_request request;
+    tdm_resolved resolved; /* how the request runs */
     tdm_state *state;
     tdm_sampler *sampler;
     tdm_detok *detok; /* NULL without a tokenizer */
@@ -29,46 +34,22 @@ struct tdm_generation {
     int32_t *history; /* [history_cap] */
     size_t history_len;
     size_t history_cap;
-    float *logits;  /* [n_vocab] */
-    tdm_buf pieces; /* decoded, not yet through the stop texts */
-    tdm_buf text;   /* of the last event */
-    int32_t max_tokens;
-    int32_t n_answer;      /* tokens of this answer */
-    uint32_t n_drawn;      /* tokens of all answers: the index of the random stream */
-    int64_t positions_max; /* committed ids never exceed this */
-    bool ignores_eos;
+    float *logits;        /* [n_vocab] */
+    tdm_buf pieces;       /* decoded, not yet through the stop texts */
+    tdm_buf text;         /* of the last event */
+    int32_t output_limit; /* most tokens of this answer */
+    int32_t n_answer;     /* tokens of this answer */
+    uint32_t n_drawn;     /* tokens of all answers: the index of the random stream */
+    size_t history_max;   /* committed ids never exceed this */
     bool is_finished;
     atomic_bool is_cancelled;
-    bool wants_logprobs;
     tdm_generation_stats stats;
     double start_ms;
     double first_ms;
 };
 
 void tdm_generation_options_init(tdm_generation_options *options, const tdm_model *model) {
-    const tdm_sampling *d = &TDM_SAMPLING_DEFAULT;
-    *options = (tdm_generation_options){
-        .max_tokens = 512,
-        .temperature = d->temperature,
-        .top_k = d->top_k,
-        .top_p = d->top_p,
-        .min_p = d->min_p,
-        .top_n_sigma = d->top_n_sigma,
-        .xtc_probability = d->xtc_probability,
-        .xtc_threshold = d->xtc_threshold,
-        .repetition_penalty = d->repetition_penalty,
-        .presence_penalty = d->presence_penalty,
-        .frequency_penalty = d->frequency_penalty,
-        .penalty_window = d->repetition_window,
-        .dry_multiplier = d->dry_multiplier,
-        .dry_base = d->dry_base,
-        .dry_allowed_length = d->dry_allowed_length,
-        .mirostat = d->mirostat,
-        .mirostat_tau = d->mirostat_tau,
-        .mirostat_eta = d->mirostat_eta,
-        .n_logprobs = -1,
-        .skips_special = true,
-    };
+    tdm_request_options_default(options);
     if (model != NULL) {
         const tdm_generation_config *g = &model->generation_config;
         bool is_sampled = !g->has_do_sample || g->is_sampled;
@@ -88,33 +69,6 @@ void tdm_generation_options_init(tdm_generation_options *options, const tdm_mode
             options->repetition_penalty = (float)g->repetition_penalty;
         }
     }
-}
-
-/* The record of the sampler; lists are borrowed from options for the call. */
-static void fill_sampling(tdm_sampling *s, const tdm_generation_options *o, uint64_t seed) {
-    *s = TDM_SAMPLING_DEFAULT;
-    s->temperature = o->temperature;
-    s->top_k = o->top_k;
-    s->top_p = o->top_p;
-    s->min_p = o->min_p;
-    s->top_n_sigma = o->top_n_sigma;
-    s->xtc_probability = o->xtc_probability;
-    s->xtc_threshold = o->xtc_threshold;
-    s->repetition_penalty = o->repetition_penalty;
-    s->presence_penalty = o->presence_penalty;
-    s->frequency_penalty = o->frequency_penalty;
-    s->repetition_window = o->penalty_window;
-    s->presence_window = o->penalty_window;
-    s->frequency_window = o->penalty_window;
-    s->dry_multiplier = o->dry_multiplier;
-    s->dry_base = o->dry_base;
-    s->dry_allowed_length = o->dry_allowed_length;
-    s->mirostat = o->mirostat;
-    s->mirostat_tau = o->mirostat_tau;
-    s->mirostat_eta = o->mirostat_eta;
-    s->n_bias = o->n_bias;
-    s->n_logprobs = o->n_logprobs;
-    s->seed = seed;
 }
 
 /* Newlines and end-of-text tokens, which XTC must not remove. Returns how many of cap were filled.
@@ -141,31 +95,6 @@ static size_t exempt_ids(const tdm_model *model, int32_t *ids, size_t cap) {
     return n;
 }
 
-#define EXEMPT_MAX 64
-
-static tdm_status make_sampler(tdm_generation *g, const tdm_generation_options *options,
-                               tdm_error *err) {
-    tdm_sampling sampling;
-    int32_t exempt[EXEMPT_MAX];
-    tdm_logit_bias bias[TDM_LOGIT_BIAS_MAX];
-    if (options->n_bias > TDM_LOGIT_BIAS_MAX) {
-        (void)tdm_fail(err, TDM_E_ARG, "%zu logit biases were given", options->n_bias);
-        tdm_err_where(err, "bias");
-        tdm_err_limit(err, "%d entries", TDM_LOGIT_BIAS_MAX);
-        return TDM_E_ARG;
-    }
-    for (size_t i = 0; i < options->n_bias; i++) {
-        bias[i] = (tdm_logit_bias){options->bias[i].id, options->bias[i].bias};
-    }
-    fill_sampling(&sampling, options, g->stats.seed);
-    sampling.bias = bias;
-    sampling.xtc_exempt_ids = exempt;
-    sampling.n_xtc_exempt = exempt_ids(g->model, exempt, EXEMPT_MAX);
-    g->wants_logprobs = options->n_logprobs >= 0;
-    return tdm_sampler_create(&g->sampler, g->model->alloc, &sampling, g->model->config.n_vocab,
-                              err);
-}
-
 /* A seed that two runs will not share: both clocks, stirred. */
 static uint64_t draw_seed(const tdm_model *model) {
     uint64_t a = (uint64_t)model->clock->unix_ns(model->clock->ctx);
@@ -176,19 +105,52 @@ static uint64_t draw_seed(const tdm_model *model) {
     return (x ^ (x >> 31)) >> 1; /* 63 bits: a JSON integer everywhere */
 }
 
-/* Room for every position that this answer may reach. */
+/* The request as a checked snapshot, and how it is to run. */
+static tdm_status take_request(tdm_generation *g, const tdm_prompt *prompt,
+                               const tdm_generation_options *options, tdm_error *err) {
+    static const char *const GROUPED[] = {TDM_METHOD_ID_AUTOREGRESSIVE};
+    int32_t end_ids[TDM_XTC_EXEMPT_IDS_MAX];
+    const tdm_model *model = g->model;
+    const tdm_request_input input = {
+        .prompt = prompt->ids.ids,
+        .n_prompt = prompt->ids.len,
+        .options = options,
+        .delivery = TDM_DELIVERY_STREAM,
+        .n_vocab = model->config.n_vocab,
+        .context = model->composition.context,
+        .drawn_seed = draw_seed(model),
+        .end_ids = end_ids,
+        .n_end_ids = exempt_ids(model, end_ids, TDM_XTC_EXEMPT_IDS_MAX),
+    };
+    const tdm_exec_capabilities capabilities = {
+        .method = model->declaration.method,
+        .grouped_methods = GROUPED,
+        .n_grouped_methods = 1,
+        .has_group_seed = true,
+        .has_compiled_decode = model->composition.has_compiled_decode,
+    };
+    const tdm_exec_features features = {.compiled_decode = model->composition.has_compiled_decode};
+    TDM_TRY(tdm_request_init(&g->request, model->alloc, &input, err));
+    const tdm_exec_requirements requirements = tdm_request_requirements(&g->request);
+    g->resolved = tdm_execution_resolve(&requirements, &capabilities, &features);
+    g->stats.seed = g->request.sampling.seed;
+    return tdm_resolved_status(&g->resolved, err);
+}
+
+/* Positions that this answer may reach: prompt, and answer as far as the context goes. */
 static tdm_status set_limits(tdm_generation *g, size_t n_prompt, tdm_error *err) {
-    int64_t context = g->model->context;
-    int64_t wanted = 0;
+    int64_t room = 0;
     TDM_TRY(tdm_sequence_check_fit(g->model, n_prompt, err));
-    wanted = (int64_t)n_prompt + g->max_tokens;
-    g->positions_max = wanted < context ? wanted : context;
-    return tdm_sequence_check_fit(g->model, (size_t)g->positions_max, err);
+    /* The last token of an answer needs no position: nothing reads it. */
+    room = g->model->composition.context - (int64_t)n_prompt + 1;
+    g->output_limit = room < g->request.max_tokens ? (int32_t)room : g->request.max_tokens;
+    g->history_max = n_prompt + (size_t)g->output_limit;
+    return tdm_sequence_check_fit(g->model, g->history_max - 1, err);
 }
 
 /* Room for everything that the answer may commit, so that the token path allocates nothing. */
 static tdm_status reserve_room(tdm_generation *g, tdm_error *err) {
-    size_t cap = (size_t)g->positions_max + 1;
+    size_t cap = g->history_max;
     if (cap > g->history_cap) {
         int32_t *grown = tdm_mem_resize(g->model->alloc, g->history, g->history_cap * sizeof *grown,
                                         cap * sizeof *grown);
@@ -200,7 +162,7 @@ static tdm_status reserve_room(tdm_generation *g, tdm_error *err) {
     }
     TDM_TRY(tdm_sampler_reserve(g->sampler, cap, err));
     return g->model->graph->ops->state_reserve(g->model->graph, g->state,
-                                               g->positions_max - g->state->length, err);
+                                               (int64_t)g->history_max - 1 - g->state->length, err);
 }
 
 static tdm_status take_prompt(tdm_generation *g, const tdm_prompt *prompt, size_t from,
@@ -214,36 +176,38 @@ static tdm_status take_prompt(tdm_generation *g, const tdm_prompt *prompt, size_
     return tdm_sampler_accept(g->sampler, prompt->ids.ids + from, n, err);
 }
 
+static tdm_status make_stops(tdm_generation *g, tdm_error *err) {
+    const char *texts[TDM_STOP_MAX];
+    for (size_t i = 0; i < g->request.n_stop; i++) {
+        texts[i] = g->request.stop[i].text;
+    }
+    if (g->request.n_stop > 0) {
+        TDM_TRY(tdm_model_need_tokenizer(g->model, err));
+    }
+    return tdm_stops_init(&g->stops, g->model->alloc, texts, g->request.n_stop, err);
+}
+
 static tdm_status build(tdm_generation *g, const tdm_prompt *prompt,
                         const tdm_generation_options *options, tdm_error *err) {
     tdm_model *model = g->model;
-    if (options->max_tokens <= 0) {
-        (void)tdm_fail(err, TDM_E_ARG, "max_tokens is %d", (int)options->max_tokens);
-        tdm_err_where(err, "max_tokens");
-        tdm_err_limit(err, "1 or more");
-        return TDM_E_ARG;
-    }
-    g->max_tokens = options->max_tokens;
-    g->ignores_eos = options->ignores_eos;
-    TDM_TRY(tdm_stops_init(&g->stops, model->alloc, options->stop, options->n_stop, err));
-    if (options->n_stop > 0) {
-        TDM_TRY(tdm_model_need_tokenizer(model, err));
-    }
+    const tdm_composition *composition = &model->composition;
+    TDM_TRY(take_request(g, prompt, options, err));
     TDM_TRY(set_limits(g, prompt->ids.len, err));
-    g->stats.seed = options->has_seed ? options->seed : draw_seed(model);
-    TDM_TRY(make_sampler(g, options, err));
+    TDM_TRY(make_stops(g, err));
+    TDM_TRY(tdm_sampler_create(&g->sampler, model->alloc, &g->request.sampling,
+                               model->config.n_vocab, err));
     if (model->tokenizer != NULL) {
-        TDM_TRY(tdm_detok_create(&g->detok, model->alloc, model->tokenizer, options->skips_special,
-                                 err));
+        TDM_TRY(tdm_detok_create(&g->detok, model->alloc, model->tokenizer,
+                                 g->request.skips_special, err));
     }
     g->logits = tdm_mem_alloc_aligned(model->alloc, (size_t)model->config.n_vocab * sizeof(float),
                                       TDM_ALIGN_CACHE_LINE);
     if (g->logits == NULL) {
         return tdm_fail_nomem(err, "a row of logits");
     }
-    TDM_TRY(model->graph->ops->reserve(model->graph, model->n_batch, 1, 1, err));
-    TDM_TRY(model->graph->ops->state_create(model->graph, model->kv_dtype, model->n_batch,
-                                            &g->state, err));
+    TDM_TRY(model->graph->ops->reserve(model->graph, composition->prefill_chunk, 1, 1, err));
+    TDM_TRY(model->graph->ops->state_create(model->graph, composition->kv_dtype,
+                                            composition->prefill_chunk, &g->state, err));
     g->stats.n_prompt = (int64_t)prompt->ids.len;
     return take_prompt(g, prompt, 0, err);
 }
@@ -278,6 +242,7 @@ void tdm_generation_destroy(tdm_generation *g) {
     tdm_sampler_destroy(g->sampler);
     tdm_detok_destroy(g->detok);
     tdm_stops_deinit(&g->stops);
+    tdm_request_deinit(&g->request);
     tdm_mem_free(g->model->alloc, g->history, g->history_cap * sizeof *g->history);
     tdm_buf_deinit(&g->pieces);
     tdm_buf_deinit(&g->text);
@@ -290,21 +255,29 @@ void tdm_generation_cancel(tdm_generation *g) {
     atomic_store(&g->is_cancelled, true);
 }
 
-/* Feeds history past the caches; the logits of its last id end in g->logits. False in *out_done:
- * cancelled between two pieces. */
+/* Feeds history past the caches in the pieces that the planner gives; the logits of its last id end
+ * in g->logits. False in *out_done: cancelled between two pieces. */
 static tdm_status feed(tdm_generation *g, bool *out_done, tdm_error *err) {
+    const tdm_composition *composition = &g->model->composition;
     tdm_graph *graph = g->model->graph;
     *out_done = false;
     while ((size_t)g->state->length < g->history_len) {
-        size_t left = g->history_len - (size_t)g->state->length;
-        int32_t n = left < (size_t)g->model->n_batch ? (int32_t)left : g->model->n_batch;
-        bool is_last = (size_t)n == left;
+        const tdm_prefill_plan plan = {
+            .len = (int64_t)g->history_len,
+            .position = g->state->length,
+            .chunk = composition->prefill_chunk,
+            .snapshot_at = TDM_PREFILL_NO_SNAPSHOT,
+            .has_tail_split = composition->has_tail_split,
+        };
+        const tdm_prefill_piece piece = tdm_prefill_next(&plan);
+        int32_t n = (int32_t)(piece.to - piece.from);
         const tdm_step_row row = {
-            .phase = n == 1 ? TDM_PHASE_DECODE : TDM_PHASE_PROMPT,
+            .phase = g->n_answer > 0 ? TDM_PHASE_DECODE
+                                     : tdm_prefill_phase(&piece, composition->prefill_chunk),
             .state = g->state,
-            .tokens = g->history + g->state->length,
+            .tokens = g->history + piece.from,
             .n_tokens = n,
-            .logits_from = is_last ? n - 1 : n,
+            .logits_from = piece.kind == TDM_PREFILL_FINAL ? n - 1 : n,
         };
         const tdm_step step = {.rows = &row, .n_rows = 1, .logits = g->logits};
         if (atomic_load(&g->is_cancelled)) {
@@ -356,7 +329,7 @@ static void note_times(tdm_generation *g) {
 
 static void fill_event(tdm_event *event, const tdm_generation *g, const tdm_sampled *sampled) {
     event->id = sampled->id;
-    event->logprob = g->wants_logprobs ? sampled->logprob : NAN;
+    event->logprob = g->request.sampling.n_logprobs >= 0 ? sampled->logprob : NAN;
     event->n_top = sampled->n_top;
     for (int32_t i = 0; i < sampled->n_top; i++) {
         event->top[i] = (tdm_top){sampled->top[i].id, sampled->top[i].logprob};
@@ -367,7 +340,7 @@ static void fill_event(tdm_event *event, const tdm_generation *g, const tdm_samp
 static tdm_status commit(tdm_generation *g, const tdm_sampled *sampled, tdm_event *event,
                          tdm_error *err) {
     bool is_stopped = false;
-    bool is_end = !g->ignores_eos && tdm_model_is_end(g->model, sampled->id);
+    bool is_end = !g->request.ignores_eos && tdm_model_is_end(g->model, sampled->id);
     g->history[g->history_len++] = sampled->id;
     TDM_TRY(tdm_sampler_accept(g->sampler, &sampled->id, 1, err));
     g->n_answer++;
@@ -380,7 +353,7 @@ static tdm_status commit(tdm_generation *g, const tdm_sampled *sampled, tdm_even
     }
     if (is_end || is_stopped) {
         event->finish = TDM_FINISH_STOP;
-    } else if (g->n_answer >= g->max_tokens || (int64_t)g->history_len >= g->positions_max) {
+    } else if (g->n_answer >= g->output_limit) {
         event->finish = TDM_FINISH_LENGTH;
     }
     if (event->finish != TDM_FINISH_NONE && !is_stopped) {
@@ -455,8 +428,9 @@ static tdm_status rewind_to(tdm_generation *g, int64_t n, tdm_error *err) {
     }
     if (!can_trim) {
         tdm_state *fresh = NULL;
-        TDM_TRY(g->model->graph->ops->state_create(g->model->graph, g->model->kv_dtype,
-                                                   g->model->n_batch, &fresh, err));
+        TDM_TRY(g->model->graph->ops->state_create(g->model->graph, g->model->composition.kv_dtype,
+                                                   g->model->composition.prefill_chunk, &fresh,
+                                                   err));
         g->model->graph->ops->state_destroy(g->model->graph, state);
         g->state = fresh;
         return TDM_OK;

@@ -12,10 +12,6 @@
 
 #include <string.h>
 
-#define N_BATCH_DEFAULT 512
-#define N_BATCH_MAX 65536
-#define CONTEXT_MAX ((int64_t)1 << 24)
-
 double tdm_model_now_ms(const tdm_model *model) {
     return (double)model->clock->monotonic_ns(model->clock->ctx) * 1e-6;
 }
@@ -58,43 +54,26 @@ static void forward_log(void *ctx, tdm_log_level level, const char *text) {
     options->log(options->log_arg, (int)level, text);
 }
 
-static tdm_status bad_option(tdm_error *err, const char *field, const char *limit) {
-    (void)tdm_fail(err, TDM_E_ARG, "option %s is out of range", field);
-    tdm_err_where(err, "%s", field);
-    tdm_err_limit(err, "%s", limit);
-    return TDM_E_ARG;
-}
-
-static tdm_status read_kv(tdm_model *model, const char *kv, tdm_error *err) {
-    if (kv == NULL) {
-        model->kv_dtype = model->backend->tier == TDM_TIER_FAST ? TDM_DTYPE_BF16 : TDM_DTYPE_F32;
-    } else if (strcmp(kv, "f32") == 0) {
-        model->kv_dtype = TDM_DTYPE_F32;
-    } else if (strcmp(kv, "bf16") == 0) {
-        model->kv_dtype = TDM_DTYPE_BF16;
-    } else {
-        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "unknown kind of key and value storage \"%.40s\"",
-                       kv);
-        tdm_err_where(err, "kv");
-        tdm_err_limit(err, "f32, bf16");
-        return TDM_E_UNSUPPORTED;
-    }
-    return TDM_OK;
-}
-
-static tdm_status read_options(tdm_model *model, const tdm_model_options *options, tdm_error *err) {
-    if (options->n_batch < 0 || options->n_batch > N_BATCH_MAX) {
-        return bad_option(err, "n_batch", "0 (512) to 65536");
-    }
-    if (options->context < 0 || options->context > CONTEXT_MAX) {
-        return bad_option(err, "context", "0 (the model's) to 16777216");
-    }
-    model->n_batch = options->n_batch > 0 ? options->n_batch : N_BATCH_DEFAULT;
-    if (options->log != NULL) {
-        model->log =
-            (tdm_log){(void *)(uintptr_t)options, (tdm_log_level)options->log_level, forward_log};
-    }
-    return read_kv(model, options->kv, err);
+/* What was asked and what is there become the composition; nothing is decided again later. */
+static tdm_status compose(tdm_model *model, const tdm_model_options *options, tdm_error *err) {
+    const char *device = model->backend->ops->name(model->backend);
+    const tdm_composition_flags flags = {
+        .device = options->device,
+        .kv = options->kv,
+        .context = options->context,
+        .prefill_chunk = options->n_batch,
+    };
+    const tdm_composition_facts facts = {
+        .device = device,
+        .tier = model->backend->tier,
+        .n_threads = model->backend->team != NULL ? tdm_team_size(model->backend->team) : 1,
+        .context_max = model->config.context_max,
+        .declaration = &model->declaration,
+    };
+    const tdm_bind_site site = {device, TDM_GRAPH_ABI, TDM_STATE_ABI};
+    model->declaration = tdm_declaration_text_decoder(&model->graph->facts, device);
+    TDM_TRY(tdm_bind_check(&model->declaration, model->graph->ops, &site, err));
+    return tdm_composition_resolve(&model->composition, &flags, &facts, err);
 }
 
 static tdm_status open_graph(tdm_model *model, const tdm_model_options *options, tdm_error *err) {
@@ -106,8 +85,8 @@ static tdm_status open_graph(tdm_model *model, const tdm_model_options *options,
     };
     TDM_TRY(tdm_graph_create(&model->graph, model->checkpoint, &model->config, model->backend,
                              &graph_options, err));
-    model->context = options->context > 0 ? options->context : model->config.context_max;
-    return model->graph->ops->reserve(model->graph, model->n_batch, 1, 1, err);
+    TDM_TRY(compose(model, options, err));
+    return model->graph->ops->reserve(model->graph, model->composition.prefill_chunk, 1, 1, err);
 }
 
 static tdm_status open_template(tdm_model *model, tdm_error *err) {
@@ -210,7 +189,10 @@ static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model
                                                        .is_strict = options->is_strict};
     tdm_error scratch;
     tdm_error *e = err != NULL ? err : &scratch; /* so that the files below need not ask */
-    TDM_TRY(read_options(model, options, e));
+    if (options->log != NULL) {
+        model->log =
+            (tdm_log){(void *)(uintptr_t)options, (tdm_log_level)options->log_level, forward_log};
+    }
     TDM_TRY(tdm_checkpoint_open(&model->checkpoint, model->alloc, path, &checkpoint_options, e));
     TDM_TRY(tdm_model_config_read(&model->config, model->checkpoint, e));
     TDM_TRY(tdm_generation_config_read(&model->generation_config, model->checkpoint, e));
@@ -242,7 +224,6 @@ tdm_status tdm_model_open_with(tdm_model **out_model, const tdm_alloc *alloc, co
     model->alloc = alloc;
     model->clock = tdm_clock_system();
     model->backend = backend_take;
-    model->n_threads = backend_take->team != NULL ? tdm_team_size(backend_take->team) : 1;
     start = tdm_model_now_ms(model);
     status = open_parts(model, path, options != NULL ? options : &DEFAULTS, err);
     model->log.write = NULL; /* options belonged to the caller for this call only */
@@ -275,38 +256,35 @@ void tdm_model_parts(const tdm_model *model, tdm_engine_parts *out) {
         .chat_template = model->chat_template,
         .special_tokens =
             model->special_tokens != NULL ? tdm_json_doc_root(model->special_tokens) : NULL,
-        .kv_dtype = model->kv_dtype,
-        .n_batch = model->n_batch,
-        .context = model->context,
+        .kv_dtype = model->composition.kv_dtype,
+        .n_batch = model->composition.prefill_chunk,
+        .context = model->composition.context,
     };
-}
-
-static const char *tier_name(tdm_tier tier) {
-    static const char *const NAMES[] = {"reference", "exact", "fast"};
-    return NAMES[tier];
 }
 
 void tdm_model_describe(const tdm_model *model, tdm_model_facts *out_facts) {
     const tdm_graph_facts *facts = &model->graph->facts;
-    size_t kv_bytes = model->graph->ops->state_plan(model->graph, model->kv_dtype, model->context);
+    size_t kv_bytes = model->graph->ops->state_plan(model->graph, model->composition.kv_dtype,
+                                                    model->composition.context);
     *out_facts = (tdm_model_facts){
         .architecture = facts->family,
         .container = tdm_checkpoint_container(model->checkpoint) == TDM_CONTAINER_GGUF
                          ? "gguf"
                          : "safetensors",
-        .backend = model->backend->ops->name(model->backend),
-        .tier = tier_name(model->backend->tier),
-        .kv = model->kv_dtype == TDM_DTYPE_F32 ? "f32" : "bf16",
+        .backend = model->composition.device,
+        .tier = tdm_tier_name(model->composition.tier),
+        .kv = model->composition.kv_dtype == TDM_DTYPE_F32 ? "f32" : "bf16",
         .tokenizer = model->tokenizer != NULL ? tdm_tokenizer_describe(model->tokenizer) : NULL,
         .has_chat_template = model->chat_template != NULL,
         .n_layers = facts->n_layers,
         .n_vocab = facts->n_vocab,
         .hidden = facts->hidden,
-        .n_threads = model->n_threads,
-        .context = model->context,
+        .n_threads = model->composition.n_threads,
+        .context = model->composition.context,
         .n_params = facts->n_params,
         .weight_bytes = facts->weight_bytes,
-        .kv_bytes_per_token = model->context > 0 ? kv_bytes / (size_t)model->context : 0,
+        .kv_bytes_per_token =
+            model->composition.context > 0 ? kv_bytes / (size_t)model->composition.context : 0,
         .bos_id =
             model->tokenizer != NULL ? tdm_tokenizer_bos(model->tokenizer) : model->config.bos_id,
         .eos_id = model->config.n_eos > 0 ? model->config.eos_ids[0] : -1,

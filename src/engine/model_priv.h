@@ -4,6 +4,7 @@
 #ifndef TDM_ENGINE_MODEL_PRIV_H
 #define TDM_ENGINE_MODEL_PRIV_H
 
+#include "engine/composition.h"
 #include "engine/engine.h"
 
 struct tdm_model {
@@ -20,10 +21,8 @@ struct tdm_model {
     tdm_template *chat_template; /* NULL: none, or template_error says why */
     tdm_error template_error;
     tdm_json_doc *special_tokens;
-    tdm_dtype kv_dtype;
-    int32_t n_threads;
-    int32_t n_batch;
-    int64_t context;
+    tdm_graph_declaration declaration;
+    tdm_composition composition; /* how this model is served; resolved before the first request */
     double load_ms;
 };
 

@@ -58,9 +58,9 @@ static tdm_status check_score(const tdm_model *model, const int32_t *ids, size_t
     if (n == 0) {
         return tdm_fail(err, TDM_E_ARG, "there is nothing to score");
     }
-    if (chunk < 0 || chunk > model->n_batch) {
+    if (chunk < 0 || chunk > model->composition.prefill_chunk) {
         (void)tdm_fail(err, TDM_E_ARG, "chunk of %d tokens", (int)chunk);
-        tdm_err_limit(err, "0 (default) to %d", (int)model->n_batch);
+        tdm_err_limit(err, "0 (default) to %d", (int)model->composition.prefill_chunk);
         return TDM_E_ARG;
     }
     if (n_top < 0 || n_top > TDM_TOP_MAX) {
@@ -90,7 +90,9 @@ tdm_status tdm_model_score(tdm_model *model, const int32_t *ids, size_t n, int32
     size_t logits_bytes = 0;
     TDM_TRY(check_score(model, ids, n, chunk, n_top, err));
     if (chunk == 0) {
-        chunk = model->n_batch < SCORE_CHUNK_DEFAULT ? model->n_batch : SCORE_CHUNK_DEFAULT;
+        chunk = model->composition.prefill_chunk < SCORE_CHUNK_DEFAULT
+                    ? model->composition.prefill_chunk
+                    : SCORE_CHUNK_DEFAULT;
     }
     logits_bytes = (size_t)chunk * (size_t)model->config.n_vocab * sizeof(float);
     logprobs[0] = NAN;
@@ -101,12 +103,14 @@ tdm_status tdm_model_score(tdm_model *model, const int32_t *ids, size_t n, int32
     if (job.logits == NULL) {
         return tdm_fail_nomem(err, "a chunk's logits");
     }
-    TDM_TRY_GOTO(status, model->graph->ops->reserve(model->graph, model->n_batch, 1, chunk, err),
-                 done);
     TDM_TRY_GOTO(
         status,
-        model->graph->ops->state_create(model->graph, model->kv_dtype, model->n_batch, &state, err),
+        model->graph->ops->reserve(model->graph, model->composition.prefill_chunk, 1, chunk, err),
         done);
+    TDM_TRY_GOTO(status,
+                 model->graph->ops->state_create(model->graph, model->composition.kv_dtype,
+                                                 model->composition.prefill_chunk, &state, err),
+                 done);
     status = score_chunks(&job, state, chunk, err);
 done:
     model->graph->ops->state_destroy(model->graph, state);

@@ -8,16 +8,17 @@
 tdm_status tdm_sequence_check_fit(const tdm_model *model, size_t n_positions, tdm_error *err) {
     size_t available = 0;
     size_t need = 0;
-    if (n_positions > (size_t)model->context) {
+    if (n_positions > (size_t)model->composition.context) {
         (void)tdm_fail(err, TDM_E_NO_FIT, "%zu tokens do not fit the context of %lld", n_positions,
-                       (long long)model->context);
-        tdm_err_limit(err, "%lld positions", (long long)model->context);
-        tdm_err_remedy(err, model->context < model->config.context_max
+                       (long long)model->composition.context);
+        tdm_err_limit(err, "%lld positions", (long long)model->composition.context);
+        tdm_err_remedy(err, model->composition.context < model->config.context_max
                                 ? "shorten the text, or open with a larger context"
                                 : "shorten the text");
         return TDM_E_NO_FIT;
     }
-    need = model->graph->ops->state_plan(model->graph, model->kv_dtype, (int64_t)n_positions);
+    need = model->graph->ops->state_plan(model->graph, model->composition.kv_dtype,
+                                         (int64_t)n_positions);
     available = tdm_memory_available();
     if (need > available) {
         (void)tdm_fail(err, TDM_E_NO_FIT,
