@@ -452,6 +452,7 @@ tdm_status tdm_generation_continue(tdm_generation *g, const tdm_prompt *prompt, 
     TDM_TRY(set_limits(g, prompt->ids.len, err));
     TDM_TRY(rewind_to(g, (int64_t)kept, err));
     g->history_len = shared;
+    tdm_sampler_rewind(g->sampler, shared);
     TDM_TRY(take_prompt(g, prompt, shared, err));
     g->n_answer = 0;
     g->stats.n_prompt = (int64_t)prompt->ids.len;

@@ -164,6 +164,12 @@ tdm_status tdm_sampler_reserve(tdm_sampler *sampler, size_t n, tdm_error *err) {
     return grow_history(sampler, need, err);
 }
 
+void tdm_sampler_rewind(tdm_sampler *sampler, size_t n) {
+    TDM_CHECK(n <= sampler->n_history);
+    sampler->n_history = n;
+    sampler->mirostat.pending_id = -1;
+}
+
 tdm_status tdm_sampler_accept(tdm_sampler *sampler, const int32_t *ids, size_t n, tdm_error *err) {
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= sampler->n_vocab) {

@@ -83,6 +83,9 @@ TDM_NODISCARD tdm_status tdm_sampler_reserve(tdm_sampler *sampler, size_t n, tdm
 /* Adds committed ids (the prompt's too) to the history. Only committed tokens ever enter. */
 TDM_NODISCARD tdm_status tdm_sampler_accept(tdm_sampler *sampler, const int32_t *ids, size_t n,
                                             tdm_error *err);
+/* Forgets all but the first n ids of the history (n at most its length): a sequence went back. What
+ * Mirostat learned from the forgotten ones stays. */
+void tdm_sampler_rewind(tdm_sampler *sampler, size_t n);
 /* Chooses token number token_idx (0 is the first generated one). logits [n_vocab] is scratch
  * afterwards. Allocates nothing. Does not accept the token. A row with no finite logit gives id 0
  * and sets *out_is_finite (may be NULL) to false. */

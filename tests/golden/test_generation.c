@@ -173,7 +173,10 @@ static void check_continue(const char *name, size_t kept) {
     size_t n = 0;
     tdm_prompt *prompt = NULL;
     rig_open(&r, name, NULL, TDM_TIER_EXACT);
-    const tdm_generation_options options = greedy(&r, 12);
+    tdm_generation_options options = greedy(&r, 12);
+    options.repetition_penalty =
+        1.3F; /* so that a history that kept the abandoned answer would show */
+    options.presence_penalty = 0.5F;
     tdm_generation *g = start(&r, r.input_ids, r.n_input, &options);
     memcpy(turn, r.input_ids, r.n_input * sizeof *turn);
     n = r.n_input;
