@@ -41,7 +41,8 @@ typedef struct tdm_template_output {
     size_t n_spans;
     size_t spans_cap;
     bool was_raised; /* the template itself refused (raise_exception): the error's what is its
-                        message */
+                        message, cut to what fits there */
+    tdm_buf raised;  /* the whole of that message */
 } tdm_template_output;
 
 void tdm_template_output_init(tdm_template_output *output, const tdm_alloc *alloc);
