@@ -325,8 +325,7 @@ size_t tdm_checkpoint_n_tensors(const tdm_checkpoint *checkpoint) {
 
 const tdm_checkpoint_tensor *tdm_checkpoint_tensor_at(const tdm_checkpoint *checkpoint,
                                                       size_t idx) {
-    TDM_CHECK(idx < checkpoint->n_tensors);
-    return &checkpoint->tensors[idx];
+    return idx < checkpoint->n_tensors ? &checkpoint->tensors[idx] : NULL;
 }
 
 const tdm_checkpoint_tensor *tdm_checkpoint_find(const tdm_checkpoint *checkpoint,
@@ -338,8 +337,7 @@ const tdm_checkpoint_tensor *tdm_checkpoint_find(const tdm_checkpoint *checkpoin
 }
 
 const char *tdm_checkpoint_file_name(const tdm_checkpoint *checkpoint, uint32_t file_idx) {
-    TDM_CHECK(file_idx < checkpoint->n_parts);
-    return checkpoint->parts[file_idx].name;
+    return file_idx < checkpoint->n_parts ? checkpoint->parts[file_idx].name : "";
 }
 
 size_t tdm_checkpoint_n_files(const tdm_checkpoint *checkpoint) {
@@ -351,8 +349,7 @@ size_t tdm_checkpoint_n_warnings(const tdm_checkpoint *checkpoint) {
 }
 
 const char *tdm_checkpoint_warning(const tdm_checkpoint *checkpoint, size_t idx) {
-    TDM_CHECK(idx < checkpoint->n_warnings);
-    return checkpoint->warnings[idx];
+    return idx < checkpoint->n_warnings ? checkpoint->warnings[idx] : NULL;
 }
 
 static const tdm_json *root_of(const tdm_json_doc *doc) {

@@ -44,13 +44,13 @@ void tdm_checkpoint_close(tdm_checkpoint *checkpoint);
 
 tdm_container tdm_checkpoint_container(const tdm_checkpoint *checkpoint);
 const char *tdm_checkpoint_path(const tdm_checkpoint *checkpoint);
-/* Tensors in file order. */
+/* Tensors in file order; NULL past the end. */
 size_t tdm_checkpoint_n_tensors(const tdm_checkpoint *checkpoint);
 const tdm_checkpoint_tensor *tdm_checkpoint_tensor_at(const tdm_checkpoint *checkpoint, size_t idx);
 /* NULL when there is none of that name. */
 const tdm_checkpoint_tensor *tdm_checkpoint_find(const tdm_checkpoint *checkpoint,
                                                  const char *name);
-/* File names for error messages: file_idx of a tensor. */
+/* File names for error messages: file_idx of a tensor; "" past the end. */
 const char *tdm_checkpoint_file_name(const tdm_checkpoint *checkpoint, uint32_t file_idx);
 size_t tdm_checkpoint_n_files(const tdm_checkpoint *checkpoint);
 /* What was odd but allowed (holes, trailing bytes), one sentence each. */

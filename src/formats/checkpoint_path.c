@@ -45,7 +45,7 @@ bool tdm_split_name_parse(const char *name, uint32_t *out_number, uint32_t *out_
         return false;
     }
     *out_prefix_len = len - (sizeof TAIL - 1);
-    tail = name + *out_prefix_len;
+    tail = &name[*out_prefix_len];
     return tail[0] == '-' && read_digits(tail + 1, 5, out_number) &&
            memcmp(tail + 6, "-of-", 4) == 0 && read_digits(tail + 10, 5, out_count) &&
            memcmp(tail + 15, ".gguf", 6) == 0;

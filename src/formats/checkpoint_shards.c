@@ -68,7 +68,7 @@ static size_t find_shard(const shard_list *shards, const char *name, bool *out_i
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (strcmp(shards->names[middle], name) < 0) {
-            low = middle + 1;
+            low = middle + 1; /* bounded: at most n */
         } else {
             high = middle;
         }
@@ -92,6 +92,7 @@ static tdm_status list_shards(const tdm_json *map, shard_list *shards, tdm_error
             tdm_err_limit(err, "%d shards", TDM_CHECKPOINT_PARTS_MAX);
             return fail_entry(entry, err, TDM_E_LIMIT);
         }
+        /* bounded: at <= n < TDM_CHECKPOINT_PARTS_MAX */
         memmove(&shards->names[at + 1], &shards->names[at],
                 (shards->n - at) * sizeof shards->names[0]);
         shards->names[at] = entry->u.text;

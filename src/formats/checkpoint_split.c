@@ -35,6 +35,11 @@ static tdm_status read_split_facts(const tdm_checkpoint_part *part, split_facts 
     return read_split_key(part, "split.tensors.count", &out->n_tensors, err);
 }
 
+/* For people, parts count from 1. */
+static unsigned long long ordinal(uint64_t no) {
+    return no < UINT64_MAX ? no + 1 : no; /* bounded: by the test */
+}
+
 static tdm_status add_gguf(tdm_checkpoint *checkpoint, const char *folder, const char *name,
                            tdm_checkpoint_part **out, tdm_error *err) {
     tdm_checkpoint_part *part = NULL;
@@ -63,7 +68,7 @@ static tdm_status check_first(const split_facts *facts, const char *name, size_t
     const bool is_named = tdm_split_name_parse(name, &number, &count, &prefix_len);
     if (facts->no != 0) {
         (void)tdm_fail(err, TDM_E_FORMAT, "file is part %llu of %llu of a split model",
-                       (unsigned long long)facts->no + 1, (unsigned long long)facts->count);
+                       ordinal(facts->no), (unsigned long long)facts->count);
         tdm_err_where(err, "%s: split.no", name);
         if (is_named) {
             tdm_err_remedy(err, "open the first part, %.*s-00001-of-%05u.gguf",
@@ -99,7 +104,7 @@ static tdm_status add_later_part(tdm_checkpoint *checkpoint, const char *folder,
     const tdm_status status = add_gguf(checkpoint, folder, name, &part, err);
     if (status == TDM_E_NOT_FOUND) {
         (void)tdm_fail(err, TDM_E_NOT_FOUND, "part %llu of %llu of the split model is missing",
-                       (unsigned long long)no + 1, (unsigned long long)count);
+                       ordinal(no), (unsigned long long)count);
         tdm_err_where(err, "%s", name);
         tdm_err_remedy(err, "put %.100s beside the first part", name);
     }
@@ -108,8 +113,8 @@ static tdm_status add_later_part(tdm_checkpoint *checkpoint, const char *folder,
     if (facts.no != no || facts.count != count) {
         (void)tdm_fail(err, TDM_E_FORMAT,
                        "file says that it is part %llu of %llu; its name says %llu of %llu",
-                       (unsigned long long)facts.no + 1, (unsigned long long)facts.count,
-                       (unsigned long long)no + 1, (unsigned long long)count);
+                       ordinal(facts.no), (unsigned long long)facts.count, ordinal(no),
+                       (unsigned long long)count);
         tdm_err_where(err, "%s: split.no, split.count", name);
         tdm_err_remedy(err, "fetch all parts of the split again");
         return TDM_E_FORMAT;
@@ -124,7 +129,7 @@ static tdm_status add_later_parts(tdm_checkpoint *checkpoint, const char *folder
     for (uint64_t no = 1; no < facts->count; no++) {
         char name[TDM_PATH_MAX];
         const int n = snprintf(name, sizeof name, "%.*s-%05u-of-%05u.gguf", (int)prefix_len, first,
-                               (unsigned)no + 1, (unsigned)facts->count);
+                               (unsigned)ordinal(no), (unsigned)facts->count);
         if (n < 0 || (size_t)n >= sizeof name) {
             return tdm_fail(err, TDM_E_LIMIT, "name of a part is too long");
         }

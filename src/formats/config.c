@@ -230,7 +230,7 @@ static tdm_status fail_range(const tdm_config_source *source, const tdm_field *f
 static tdm_status read_field(const tdm_config_source *source, const tdm_field *field,
                              void *record) {
     found f = {0};
-    char *to = (char *)record + field->offset;
+    char *to = &((char *)record)[field->offset];
     TDM_TRY(source->gguf != NULL ? fetch_gguf(source, field, &f) : fetch_json(source, field, &f));
     if (!f.is_there) {
         const bool is_needed =

@@ -78,8 +78,8 @@ static tdm_status take(gguf_reader *r, uint64_t bytes, const char *what, const u
     if (bytes > r->end - r->at) {
         return fail_short(r, what);
     }
-    *out = r->data + r->at;
-    r->at += (size_t)bytes;
+    *out = &r->data[r->at];
+    r->at += (size_t)bytes; /* bounded: by the test above */
     return TDM_OK;
 }
 
@@ -174,7 +174,7 @@ static tdm_status walk_texts(gguf_reader *r, uint64_t n, const uint8_t **texts) 
     for (uint64_t i = 0; i < n; i++) {
         tdm_gguf_text text = {0};
         if (texts != NULL) {
-            texts[i] = r->data + r->at;
+            texts[i] = &r->data[r->at];
         }
         TDM_TRY(read_text(r, "a string of an array", TEXT_BYTES_MAX, &text));
     }
@@ -191,7 +191,7 @@ static tdm_status skip_flat(gguf_reader *r, tdm_gguf_type type, uint64_t n) {
     if (n > (r->end - r->at) / elem_bytes) {
         return fail_short(r, "an array");
     }
-    return take(r, n * elem_bytes, "an array", &at); /* at most the bytes left, by the test above */
+    return take(r, n * elem_bytes, "an array", &at); /* bounded: by the test above */
 }
 
 static tdm_status read_array_head(gguf_reader *r, tdm_gguf_type *out_type, uint64_t *out_n) {
@@ -257,7 +257,7 @@ static tdm_status read_value(gguf_reader *r, tdm_gguf_value *value) {
         return take(r, tdm_gguf_type_bytes(value->type), "a value", &value->data);
     }
     TDM_TRY(read_array_head(r, &value->item_type, &value->n));
-    value->data = r->data + r->at;
+    value->data = &r->data[r->at];
     if (value->item_type == TDM_GGUF_STRING) {
         return read_text_array(r, value);
     }
@@ -395,6 +395,7 @@ static tdm_status place_tensor(gguf_reader *r, tdm_gguf_tensor *tensor, size_t d
                                size_t alignment) {
     const size_t data_bytes = data_start < r->bytes ? r->bytes - data_start : 0;
     r->label = tensor->name;
+    /* bounded: at most the file's bytes, by the test */
     r->at = tensor->offset <= data_bytes ? data_start + (size_t)tensor->offset : r->bytes;
     if (tensor->offset % alignment != 0) {
         (void)tdm_fail(r->err, TDM_E_FORMAT, "tensor's offset %llu is not aligned to %zu",
@@ -409,8 +410,8 @@ static tdm_status place_tensor(gguf_reader *r, tdm_gguf_tensor *tensor, size_t d
         tdm_err_remedy(r->err, "fetch the file again");
         return fail_here(r, TDM_E_FORMAT);
     }
-    tensor->offset += data_start; /* inside the file, by the test above */
-    tensor->view.data = r->data + tensor->offset;
+    tensor->offset += data_start; /* bounded: inside the file, by the test above */
+    tensor->view.data = &r->data[tensor->offset];
     return TDM_OK;
 }
 
@@ -418,9 +419,9 @@ static tdm_status place_tensor(gguf_reader *r, tdm_gguf_tensor *tensor, size_t d
 static bool is_joined(const gguf_reader *r, uint64_t end, size_t alignment) {
     size_t padded = 0;
     return (tdm_range_is_inside((size_t)end, 4, r->bytes) &&
-            memcmp(r->data + end, "GGUF", 4) == 0) ||
+            memcmp(&r->data[end], "GGUF", 4) == 0) ||
            (tdm_pad_size((size_t)end, alignment, &padded) &&
-            tdm_range_is_inside(padded, 4, r->bytes) && memcmp(r->data + padded, "GGUF", 4) == 0);
+            tdm_range_is_inside(padded, 4, r->bytes) && memcmp(&r->data[padded], "GGUF", 4) == 0);
 }
 
 static tdm_status check_data(gguf_reader *r, size_t data_start, size_t alignment) {

@@ -42,7 +42,8 @@ TDM_NODISCARD tdm_status tdm_gguf_parse(tdm_gguf **out, const tdm_alloc *alloc, 
 void tdm_gguf_destroy(tdm_gguf *gguf);
 
 size_t tdm_gguf_n_tensors(const tdm_gguf *gguf);
-/* name is NUL-terminated and owned by the gguf; offset is from the start of the file. */
+/* name is NUL-terminated and owned by the gguf; offset is from the start of the file. Past the end
+ * NULL and 0; the same holds for keys. */
 const char *tdm_gguf_tensor_name(const tdm_gguf *gguf, size_t idx);
 const tdm_tensor_view *tdm_gguf_tensor_view(const tdm_gguf *gguf, size_t idx);
 uint64_t tdm_gguf_tensor_offset(const tdm_gguf *gguf, size_t idx);

@@ -91,18 +91,15 @@ size_t tdm_gguf_n_tensors(const tdm_gguf *gguf) {
 }
 
 const char *tdm_gguf_tensor_name(const tdm_gguf *gguf, size_t idx) {
-    TDM_CHECK(idx < gguf->n_tensors);
-    return gguf->tensors[idx].name;
+    return idx < gguf->n_tensors ? gguf->tensors[idx].name : NULL;
 }
 
 const tdm_tensor_view *tdm_gguf_tensor_view(const tdm_gguf *gguf, size_t idx) {
-    TDM_CHECK(idx < gguf->n_tensors);
-    return &gguf->tensors[idx].view;
+    return idx < gguf->n_tensors ? &gguf->tensors[idx].view : NULL;
 }
 
 uint64_t tdm_gguf_tensor_offset(const tdm_gguf *gguf, size_t idx) {
-    TDM_CHECK(idx < gguf->n_tensors);
-    return gguf->tensors[idx].offset;
+    return idx < gguf->n_tensors ? gguf->tensors[idx].offset : 0;
 }
 
 bool tdm_gguf_find_tensor(const tdm_gguf *gguf, const char *name, size_t *out_idx) {
@@ -133,7 +130,9 @@ size_t tdm_gguf_n_keys(const tdm_gguf *gguf) {
 }
 
 const char *tdm_gguf_key_at(const tdm_gguf *gguf, size_t idx, tdm_gguf_type *out_type) {
-    TDM_CHECK(idx < gguf->n_kvs);
+    if (idx >= gguf->n_kvs) {
+        return NULL;
+    }
     *out_type = gguf->kvs[idx].value.type;
     return gguf->kvs[idx].key;
 }
@@ -219,7 +218,8 @@ bool tdm_gguf_ref_text(const tdm_gguf_array_ref *ref, size_t idx, tdm_gguf_text 
 /* Where element idx of an array of scalars lies, or NULL. */
 static const uint8_t *item_at(const tdm_gguf_array_ref *ref, size_t idx) {
     const uint32_t elem_bytes = tdm_gguf_type_bytes(ref->type);
-    return elem_bytes != 0 && idx < ref->n ? ref->value->data + idx * elem_bytes : NULL;
+    /* bounded: the parser has seen n * elem_bytes bytes of the file */
+    return elem_bytes != 0 && idx < ref->n ? &ref->value->data[idx * elem_bytes] : NULL;
 }
 
 bool tdm_gguf_ref_i64(const tdm_gguf_array_ref *ref, size_t idx, int64_t *out) {

@@ -49,7 +49,8 @@ static inline uint32_t tdm_gguf_load_u32(const uint8_t *at) {
 }
 
 static inline uint64_t tdm_gguf_load_u64(const uint8_t *at) {
-    return (uint64_t)tdm_gguf_load_u32(at) | (uint64_t)tdm_gguf_load_u32(at + 4) << 32;
+    const uint64_t high = tdm_gguf_load_u32(at + 4);
+    return high << 32 | tdm_gguf_load_u32(at); /* bounded: high has 32 bits */
 }
 
 /* Bytes of a value of that type; 0 for strings and arrays. type must be known. */

@@ -40,6 +40,7 @@ static uint64_t count_parameters(const tdm_checkpoint *checkpoint,
     if (len > 0 && tensor->view.dtype == TDM_DTYPE_U32 &&
         has_sibling(checkpoint, tensor->name, len, ".scales")) {
         const int64_t bits = packed_bits(checkpoint, tensor->name, len);
+        /* bounded: eight times the bytes of a mapped file */
         return bits > 0 ? n_elements * 32 / (uint64_t)bits : n_elements;
     }
     for (size_t i = 0; i < sizeof EXTRAS / sizeof EXTRAS[0]; i++) {
@@ -57,14 +58,16 @@ void tdm_checkpoint_inspect(const tdm_checkpoint *checkpoint, tdm_inspect *out) 
     for (size_t i = 0; i < tdm_checkpoint_n_tensors(checkpoint); i++) {
         const tdm_checkpoint_tensor *tensor = tdm_checkpoint_tensor_at(checkpoint, i);
         const tdm_dtype_info *info = &TDM_DTYPES[tensor->view.dtype];
+        /* bounded: blocks hold at most 8 weights a byte, and sums are over one address space */
         const uint64_t n_elements =
             (uint64_t)tensor->view.bytes / info->block_bytes * info->block_weights;
         tdm_inspect_row *const rows[] = {&out->by_dtype[tensor->view.dtype], &out->total};
         for (size_t j = 0; j < 2; j++) {
             rows[j]->n_tensors++;
-            rows[j]->n_elements += n_elements;
-            rows[j]->bytes += tensor->view.bytes;
+            rows[j]->n_elements += n_elements;    /* bounded: as above */
+            rows[j]->bytes += tensor->view.bytes; /* bounded: as above */
         }
+        /* bounded: as above */
         out->n_parameters += count_parameters(checkpoint, tensor, n_elements);
     }
 }

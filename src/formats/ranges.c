@@ -13,10 +13,11 @@ static bool is_before(const tdm_byte_range *a, const tdm_byte_range *b) {
 static void sift_down(tdm_byte_range *heap, size_t at, size_t n) {
     const tdm_byte_range moved = heap[at];
     for (;;) {
-        size_t child = 2 * at + 1;
+        size_t child = 2 * at + 1; /* bounded: at indexes elements of 24 bytes */
         if (child >= n) {
             break;
         }
+        /* bounded: child < n */
         if (child + 1 < n && is_before(&heap[child], &heap[child + 1])) {
             child++;
         }
@@ -68,9 +69,9 @@ void tdm_ranges_check(tdm_byte_range *ranges, size_t n, uint64_t start, uint64_t
         if (range->offset - out->end >= padding ||
             (range->offset > out->end && range->offset % padding != 0)) {
             out->hole_offset = out->hole_bytes == 0 ? out->end : out->hole_offset;
-            out->hole_bytes += range->offset - out->end;
+            out->hole_bytes += range->offset - out->end; /* bounded: inside the file */
         }
-        out->end = range->offset + range->bytes;
+        out->end = range->offset + range->bytes; /* bounded: inside the file */
         last_idx = range->idx;
     }
 }

@@ -189,11 +189,12 @@ static int finish_tensor(st_parser *p) {
     tensor = &file->tensors[file->n_tensors++];
     memset(tensor, 0, sizeof *tensor);
     tensor->name = p->tensor;
+    /* bounded: check_entry has held it against the file's end */
     tensor->offset = (uint64_t)p->data_start + p->offsets[0];
     tensor->view.dtype = p->dtype;
     tensor->view.rank = p->rank;
     memcpy(tensor->view.dims, p->dims, sizeof p->dims);
-    tensor->view.data = p->data + tensor->offset;
+    tensor->view.data = &p->data[tensor->offset];
     tensor->view.bytes = bytes;
     p->tensor = NULL;
     return 1;
@@ -205,7 +206,7 @@ static int finish_tensor(st_parser *p) {
 static void note_offset(st_parser *p, const void *text) {
     const uintptr_t at = (uintptr_t)text;
     const uintptr_t base = (uintptr_t)p->data;
-    if (at >= base && at < base + p->data_start) {
+    if (at >= base && at - base < p->data_start) {
         p->last_offset = (size_t)(at - base);
     }
 }
@@ -559,7 +560,7 @@ tdm_status tdm_safetensors_parse(tdm_safetensors **out, const tdm_alloc *alloc, 
     p.data = data;
     p.name = name;
     p.err = err;
-    p.data_start = 8 + header_bytes; /* both at most bytes */
+    p.data_start = 8 + header_bytes; /* bounded: read_header_len saw that the file has them */
     p.data_bytes = bytes - p.data_start;
     p.last_offset = 8;
     TDM_TRY_GOTO(status,
@@ -590,18 +591,15 @@ size_t tdm_safetensors_n_tensors(const tdm_safetensors *file) {
 }
 
 const char *tdm_safetensors_tensor_name(const tdm_safetensors *file, size_t idx) {
-    TDM_CHECK(idx < file->n_tensors);
-    return file->tensors[idx].name;
+    return idx < file->n_tensors ? file->tensors[idx].name : NULL;
 }
 
 const tdm_tensor_view *tdm_safetensors_tensor_view(const tdm_safetensors *file, size_t idx) {
-    TDM_CHECK(idx < file->n_tensors);
-    return &file->tensors[idx].view;
+    return idx < file->n_tensors ? &file->tensors[idx].view : NULL;
 }
 
 uint64_t tdm_safetensors_tensor_offset(const tdm_safetensors *file, size_t idx) {
-    TDM_CHECK(idx < file->n_tensors);
-    return file->tensors[idx].offset;
+    return idx < file->n_tensors ? file->tensors[idx].offset : 0;
 }
 
 bool tdm_safetensors_find(const tdm_safetensors *file, const char *name, size_t *out_idx) {

@@ -39,7 +39,7 @@ TDM_NODISCARD tdm_status tdm_safetensors_parse(tdm_safetensors **out, const tdm_
 void tdm_safetensors_destroy(tdm_safetensors *file);
 
 /* Tensors in the header's order. Names are NUL-terminated and owned by the file; offsets count from
- * the start of the file. */
+ * the start of the file. Past the end NULL and 0. */
 size_t tdm_safetensors_n_tensors(const tdm_safetensors *file);
 const char *tdm_safetensors_tensor_name(const tdm_safetensors *file, size_t idx);
 const tdm_tensor_view *tdm_safetensors_tensor_view(const tdm_safetensors *file, size_t idx);

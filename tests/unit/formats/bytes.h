@@ -2,8 +2,8 @@
  *
  * Byte strings for tests: appended to, little-endian, freed once. And writers of small GGUF and
  * safetensors files that remember where each field lies, so that a test can change one. */
-#ifndef TDM_TESTS_FORMATS_BYTES_H
-#define TDM_TESTS_FORMATS_BYTES_H
+#ifndef TDM_TESTS_UNIT_FORMATS_BYTES_H
+#define TDM_TESTS_UNIT_FORMATS_BYTES_H
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -2,8 +2,8 @@
  *
  * A read-only disk in memory for tests: files by path, folders implied, mapping without copying,
  * and the Nth operation failing with TDM_E_IO. */
-#ifndef TDM_TESTS_FORMATS_MEM_FS_H
-#define TDM_TESTS_FORMATS_MEM_FS_H
+#ifndef TDM_TESTS_UNIT_FORMATS_MEM_FS_H
+#define TDM_TESTS_UNIT_FORMATS_MEM_FS_H
 
 #include "base/file.h"
 

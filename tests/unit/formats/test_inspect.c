@@ -42,7 +42,7 @@ static void counts_gguf_blocks(void **state) {
 static void counts_packed_weights(void **state) {
 #define W(name, dtype, shape, from, to)                                                            \
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" from "," to "]" \
-                                                                                               "}"
+    "}"
     bytes b = safetensors_of("{" W("a.weight", "U32", "[2,8]", "0", "64") "," //
                              W("a.scales", "F16", "[2,1]", "64", "68") ","    //
                              W("a.biases", "F16", "[2,1]", "68", "72") ","    //
