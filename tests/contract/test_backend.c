@@ -55,11 +55,23 @@ static void avx2_fast_mapped(void **state) {
     run_one(TDM_CPU_ISA_AVX2, TDM_TIER_FAST, true);
 }
 
+/* The exact tier of AVX-512 is that of AVX2: only int8 products are its own. */
+static void avx512_fast(void **state) {
+    (void)state;
+    run_one(TDM_CPU_ISA_AVX512, TDM_TIER_FAST, false);
+}
+
+static void avx512_fast_mapped(void **state) {
+    (void)state;
+    run_one(TDM_CPU_ISA_AVX512, TDM_TIER_FAST, true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalar_reference), cmocka_unit_test(scalar_fast),
-        cmocka_unit_test(avx2_exact),       cmocka_unit_test(avx2_fast),
-        cmocka_unit_test(avx2_fast_mapped),
+        cmocka_unit_test(scalar_reference),   cmocka_unit_test(scalar_fast),
+        cmocka_unit_test(avx2_exact),         cmocka_unit_test(avx2_fast),
+        cmocka_unit_test(avx2_fast_mapped),   cmocka_unit_test(avx512_fast),
+        cmocka_unit_test(avx512_fast_mapped),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

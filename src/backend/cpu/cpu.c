@@ -19,6 +19,7 @@ static const fill_fn FILLS[TDM_CPU_ISA_COUNT] = {
     [TDM_CPU_ISA_SCALAR] = tdm_cpu_kernels_scalar,
 #if defined(__x86_64__)
     [TDM_CPU_ISA_AVX2] = tdm_cpu_kernels_avx2,
+    [TDM_CPU_ISA_AVX512] = tdm_cpu_kernels_avx512,
 #endif
 };
 

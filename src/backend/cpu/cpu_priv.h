@@ -95,6 +95,7 @@ typedef struct tdm_cpu_kernels {
 void tdm_cpu_kernels_scalar(tdm_cpu_kernels *kernels);
 #if defined(__x86_64__)
 void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels);
+void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels);
 #endif
 
 /* Bytes of one thread's scratch for products of n_in and for attention. */

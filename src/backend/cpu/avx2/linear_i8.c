@@ -2,14 +2,13 @@
  *
  * int8 products on panels. Nibbles stay unsigned and activations signed; products of a block are
  * added up in 16 bits as far as they fit, widened once, corrected for the zero point by the block's
- * sum, and then follow the f32 law of cpu_priv.h. Every output has its own accumulator, so a tile's
- * width changes nothing.
+ * sum, and then follow the f32 law of cpu_priv.h.
  *
  * How many vectors fit 16 bits: |sum| <= 2 * vectors * largest * 127 <= 32767 gives 8 for 4 bits,
  * 4 for 5 bits, 2 for 6 bits; 8-bit weights are multiplied as |w| * (x with w's sign), 1 vector. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
-#include "backend/cpu/avx2/panel_inl.h"
+#include "backend/cpu/avx2/linear_i8_inl.h"
 
 #define TILE_MAX 4
 
@@ -29,48 +28,6 @@ TDM_INLINE int sum_depth(tdm_dtype dtype) {
     default:
         return 8;
     }
-}
-
-typedef struct block_scales {
-    __m256 d;
-    __m256 m;
-    __m256i pairs; /* Q6_K: 16-bit scales of both halves, by row */
-} block_scales;
-
-/* head: d and dmin of the eight blocks that a packed K block belongs to. */
-TDM_INLINE block_scales scales_packed(tdm_dtype dtype, const uint8_t *p, __m256 head_d,
-                                      __m256 head_m) {
-    block_scales s = {head_d, head_m, _mm256_setzero_si256()};
-    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)p);
-    if (dtype == TDM_DTYPE_Q6_K) {
-        s.pairs = _mm256_cvtepi8_epi16(v);
-    } else if (dtype_is_k(dtype)) {
-        s.d = _mm256_mul_ps(head_d, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(v)));
-        __m256i min = _mm256_cvtepu8_epi32(_mm_srli_si128(v, 8));
-        s.m = _mm256_xor_ps(_mm256_mul_ps(head_m, _mm256_cvtepi32_ps(min)), _mm256_set1_ps(-0.0f));
-    } else {
-        s.d = _mm256_cvtph_ps(v);
-        if (block_has_min(dtype)) {
-            s.m = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 16)));
-        }
-    }
-    return s;
-}
-
-TDM_INLINE block_scales scales_open(tdm_dtype dtype, const open_block *p) {
-    block_scales s = {_mm256_load_ps(p->d), _mm256_setzero_ps(), _mm256_setzero_si256()};
-    if (dtype == TDM_DTYPE_Q6_K) {
-        s.pairs = load256(p->u.half_scales);
-    } else if (block_has_min(dtype)) {
-        s.m = _mm256_load_ps(p->u.m);
-    }
-    return s;
-}
-
-TDM_INLINE __m256i broadcast4(const int8_t *q) {
-    int32_t four = 0;
-    memcpy(&four, q, sizeof four);
-    return _mm256_set1_epi32(four);
 }
 
 /* Products of one vector of weights and four activations, in 16 bits. */
@@ -128,144 +85,7 @@ TDM_INLINE void block_sums(tdm_dtype dtype, int is_packed, int n, const uint8_t 
     }
 }
 
-/* One panel against n tokens (a constant): acc[t] lane r is row r's product. */
-TDM_INLINE void panel_tile(tdm_dtype dtype, int is_packed, int n, const uint8_t *p,
-                           const tdm_cpu_x8 *x8, int64_t tok0, int64_t n_blocks, __m256 *acc) {
-    __m256 head_d = _mm256_setzero_ps();
-    __m256 head_m = _mm256_setzero_ps();
-    const int8_t *q[TILE_MAX];
-    const tdm_cpu_x8_block *xb[TILE_MAX];
-    for (int t = 0; t < n; ++t) {
-        acc[t] = _mm256_setzero_ps();
-        q[t] = x8->q + (tok0 + t) * x8->ld_q;
-        xb[t] = x8->blocks + (tok0 + t) * x8->ld_blocks;
-    }
-    for (int64_t b = 0; b < n_blocks; ++b) {
-        block_scales scales;
-        __m256i sums[TILE_MAX];
-        if (is_packed && packed_head(dtype) > 0 && b % 8 == 0) {
-            head_d = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
-            if (packed_head(dtype) == 32) {
-                head_m = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 16)));
-            }
-            p += packed_head(dtype);
-        }
-        scales = is_packed ? scales_packed(dtype, p + packed_ints(dtype), head_d, head_m)
-                           : scales_open(dtype, (const open_block *)(const void *)p);
-        block_sums(dtype, is_packed, n, p, &scales, q, xb, sums);
-        for (int t = 0; t < n; ++t) {
-            __m256 d = _mm256_mul_ps(scales.d, _mm256_set1_ps(xb[t]->d));
-            acc[t] = _mm256_fmadd_ps(d, _mm256_cvtepi32_ps(sums[t]), acc[t]);
-            if (block_has_min(dtype)) {
-                acc[t] = _mm256_fmadd_ps(scales.m, _mm256_set1_ps(xb[t]->s), acc[t]);
-            }
-            q[t] += 32;
-            xb[t] += 1;
-        }
-        p += is_packed ? (size_t)packed_block(dtype) : sizeof(open_block);
-    }
-}
-
-TDM_INLINE void open_panel(tdm_dtype dtype, const tdm_weight *w, int64_t row0, open_block *out) {
-    const uint8_t *rows[8];
-    for (int r = 0; r < 8; ++r) {
-        rows[r] = w->data + (size_t)tdm_cpu_min(row0 + r, w->n_out - 1) * w->row_bytes;
-    }
-    for (int64_t b = 0; b < w->n_in / 32; ++b, ++out) {
-        __m256i v[8];
-        for (int r = 0; r < 8; ++r) {
-            v[r] = block_ints(dtype, rows[r], b);
-            out->d[r] = block_scale(dtype, rows[r], b);
-            if (dtype == TDM_DTYPE_Q6_K) {
-                out->u.half_scales[2 * r] = (int16_t)block_half_scale(rows[r], b, 0);
-                out->u.half_scales[2 * r + 1] = (int16_t)block_half_scale(rows[r], b, 1);
-            } else if (block_has_min(dtype)) {
-                out->u.m[r] = block_min(dtype, rows[r], b);
-            }
-        }
-        transpose8(v);
-        for (int j = 0; j < 8; ++j) {
-            _mm256_store_si256((__m256i *)(void *)out->w[j], v[j]);
-        }
-    }
-}
-
-/* Bias, residual, and the rows that exist. */
-static void store_tile(const tdm_cpu_linear_job *job, int64_t row0, int64_t tok0, int n,
-                       const __m256 *acc) {
-    int64_t n_rows = job->weight->n_out - row0;
-    __m256i mask = lanes_below(tdm_cpu_min(8, n_rows));
-    for (int t = 0; t < n; ++t) {
-        float *out = job->out + (tok0 + t) * job->ld_out + row0;
-        __m256 v = acc[t];
-        if (job->bias != NULL) {
-            v = _mm256_add_ps(v, _mm256_maskload_ps(job->bias + row0, mask));
-        }
-        if (job->is_added) {
-            v = _mm256_add_ps(_mm256_maskload_ps(out, mask), v);
-        }
-        _mm256_maskstore_ps(out, mask, v);
-    }
-}
-
-TDM_INLINE void panels(tdm_dtype dtype, int is_packed, const tdm_cpu_linear_job *job, int64_t row0,
-                       int64_t row1, int64_t tok0, int64_t tok1, void *scratch) {
-    const tdm_weight *w = job->weight;
-    int64_t n_blocks = w->n_in / 32;
-    size_t panel_bytes = packed_panel(dtype, w->n_in);
-    for (int64_t o = row0; o < row1; o += TDM_CPU_PANEL_ROWS) {
-        const uint8_t *p = scratch;
-        __m256 acc[TILE_MAX];
-        int64_t t = tok0;
-        if (is_packed) {
-            p = (const uint8_t *)w->packed + (size_t)(o / TDM_CPU_PANEL_ROWS) * panel_bytes;
-        } else {
-            open_panel(dtype, w, o, scratch);
-        }
-        for (; t + TILE_MAX <= tok1; t += TILE_MAX) {
-            panel_tile(dtype, is_packed, TILE_MAX, p, job->x8, t, n_blocks, acc);
-            store_tile(job, o, t, TILE_MAX, acc);
-        }
-        if (t + 2 <= tok1) {
-            panel_tile(dtype, is_packed, 2, p, job->x8, t, n_blocks, acc);
-            store_tile(job, o, t, 2, acc);
-            t += 2;
-        }
-        if (t < tok1) {
-            panel_tile(dtype, is_packed, 1, p, job->x8, t, n_blocks, acc);
-            store_tile(job, o, t, 1, acc);
-        }
-    }
-}
-
-typedef void (*panels_fn)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
-                          int64_t tok1, void *scratch);
-
-#define PANELS(name)                                                                               \
-    static void name##_open(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,             \
-                            int64_t tok0, int64_t tok1, void *scratch) {                           \
-        panels(TDM_DTYPE_##name, 0, job, row0, row1, tok0, tok1, scratch);                         \
-    }                                                                                              \
-    static void name##_packed(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,           \
-                              int64_t tok0, int64_t tok1, void *scratch) {                         \
-        panels(TDM_DTYPE_##name, 1, job, row0, row1, tok0, tok1, scratch);                         \
-    }
-
-PANELS(Q4_0)
-PANELS(Q4_1)
-PANELS(Q5_0)
-PANELS(Q5_1)
-PANELS(Q8_0)
-PANELS(Q4_K)
-PANELS(Q5_K)
-PANELS(Q6_K)
-
-static const panels_fn KERNELS[TDM_DTYPE_COUNT][2] = {
-    [TDM_DTYPE_Q4_0] = {Q4_0_open, Q4_0_packed}, [TDM_DTYPE_Q4_1] = {Q4_1_open, Q4_1_packed},
-    [TDM_DTYPE_Q5_0] = {Q5_0_open, Q5_0_packed}, [TDM_DTYPE_Q5_1] = {Q5_1_open, Q5_1_packed},
-    [TDM_DTYPE_Q8_0] = {Q8_0_open, Q8_0_packed}, [TDM_DTYPE_Q4_K] = {Q4_K_open, Q4_K_packed},
-    [TDM_DTYPE_Q5_K] = {Q5_K_open, Q5_K_packed}, [TDM_DTYPE_Q6_K] = {Q6_K_open, Q6_K_packed},
-};
+#include "backend/cpu/avx2/linear_i8_tmpl.h"
 
 void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                         int64_t tok1, void *scratch) {

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The AVX-512 set (F, BW, DQ, VL, VNNI): replaces the int8 products and keeps the rest of AVX2. */
+#include "backend/cpu/avx512/avx512_priv.h"
+
+void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
+    kernels->linear_i8 = tdm_avx512_linear_i8;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Properties of the CPU kernels over random shapes: the fast tier's bits do not depend on the
+ * instruction set or the layout; rounding to int8 stays near the exact product; rounding of
+ * activations itself keeps its promises. TDM_PROP_SEED picks another draw, TDM_PROP_CASES how many.
+ */
+#include "support/support.h"
+
+#include "backend/cpu/cpu.h"
+#include "base/random.h"
+#include "tensor/dequant.h"
+#include "tensor/half.h"
+#include "tensor/ops.h"
+#include "tolerance.h"
+
+#include <math.h>
+
+#define N_MAX 40
+#define K_MAX 1536
+#define OUT_MAX 50
+
+static uint64_t seed = 1;
+
+static uint64_t draw_below(uint32_t case_idx, uint32_t what, uint64_t limit) {
+    return tdm_random_u64(seed, case_idx, what, 9) % limit;
+}
+
+static float draw(uint32_t stream, uint32_t i) {
+    return (float)(2.0 * tdm_random_f64(seed, stream, i, 0) - 1.0);
+}
+
+typedef struct subject {
+    tdm_backend *be;
+    char label[48];
+} subject;
+
+static size_t make_subjects(subject *out, tdm_tier tier, int32_t n_threads) {
+    size_t n = 0;
+    for (int isa = 0; isa < TDM_CPU_ISA_COUNT; ++isa) {
+        for (int is_mapped = 0; is_mapped < 2; ++is_mapped) {
+            tdm_error err = {0};
+            tdm_cpu_options options = {.tier = tier,
+                                       .isa = tdm_cpu_isa_name((tdm_cpu_isa)isa),
+                                       .n_threads = n_threads,
+                                       .is_mapped = is_mapped != 0};
+            if (!tdm_cpu_isa_is_present((tdm_cpu_isa)isa) || (isa == 0 && is_mapped != 0)) {
+                continue;
+            }
+            assert_int_equal(tdm_cpu_backend_create(&out[n].be, NULL, &options, &err), TDM_OK);
+            assert_int_equal(out[n].be->ops->reserve(out[n].be, N_MAX, K_MAX, &err), TDM_OK);
+            (void)snprintf(out[n].label, sizeof out[n].label, "%s%s",
+                           tdm_cpu_isa_name((tdm_cpu_isa)isa), is_mapped != 0 ? " mapped" : "");
+            ++n;
+        }
+    }
+    return n;
+}
+
+static void random_weights(tdm_dtype dtype, uint32_t c, size_t n_blocks, uint8_t *data) {
+    const tdm_dtype_info *info = &TDM_DTYPES[dtype];
+    for (size_t i = 0; i < n_blocks * info->block_bytes; ++i) {
+        data[i] = (uint8_t)tdm_random_u64(seed, c, (uint32_t)i, 3);
+    }
+    for (size_t b = 0; b < n_blocks; ++b) {
+        uint8_t *block = data + b * info->block_bytes;
+        uint16_t d = tdm_f16_from_f32(0.02f + 0.01f * draw(c, (uint32_t)b));
+        /* Mins that centre the block, as real weights have them. */
+        uint16_t m =
+            tdm_f16_from_f32(dtype == TDM_DTYPE_Q4_1 || dtype == TDM_DTYPE_Q4_K ? -0.15f : -0.3f);
+        memcpy(block + (dtype == TDM_DTYPE_Q6_K ? 208 : 0), &d, 2);
+        if (dtype == TDM_DTYPE_Q4_1 || dtype == TDM_DTYPE_Q5_1) {
+            memcpy(block + 2, &m, 2);
+        } else if (dtype == TDM_DTYPE_Q4_K || dtype == TDM_DTYPE_Q5_K) {
+            memcpy(block + 2, &d, 2);
+        }
+    }
+}
+
+/* One random matrix and batch through every set and layout: equal bits; near the exact product. */
+static void one_case(uint32_t c, subject *fast, size_t n_fast, tdm_backend *exact) {
+    static const tdm_dtype TYPES[] = {TDM_DTYPE_Q4_0, TDM_DTYPE_Q4_1, TDM_DTYPE_Q5_0,
+                                      TDM_DTYPE_Q5_1, TDM_DTYPE_Q8_0, TDM_DTYPE_Q4_K,
+                                      TDM_DTYPE_Q5_K, TDM_DTYPE_Q6_K};
+    static uint8_t data[OUT_MAX * K_MAX * 2];
+    static float x[N_MAX * K_MAX];
+    static float want[N_MAX * OUT_MAX];
+    static float got[N_MAX * OUT_MAX];
+    tdm_dtype dtype = TYPES[c % SUPPORT_LEN(TYPES)];
+    const tdm_dtype_info *info = &TDM_DTYPES[dtype];
+    int64_t n_in = (int64_t)(info->block_weights *
+                             (1 + draw_below(c, 1, (uint64_t)K_MAX / info->block_weights)));
+    int64_t n_out = 1 + (int64_t)draw_below(c, 2, OUT_MAX);
+    int64_t n = 1 + (int64_t)draw_below(c, 3, N_MAX);
+    size_t n_blocks = (size_t)(n_out * n_in) / info->block_weights;
+    random_weights(dtype, c, n_blocks, data);
+    for (int64_t i = 0; i < n * n_in; ++i) {
+        x[i] = draw(c + 7000, (uint32_t)i) * (i % 97 == 0 ? 6.0f : 1.0f);
+    }
+    for (size_t s = 0; s <= n_fast; ++s) {
+        tdm_backend *be = s < n_fast ? fast[s].be : exact;
+        tdm_tensor_view view = {.dtype = dtype,
+                                .rank = 2,
+                                .dims = {n_out, n_in},
+                                .data = data,
+                                .bytes = n_blocks * info->block_bytes};
+        tdm_weight w;
+        tdm_error err = {0};
+        assert_int_equal(tdm_weight_init(be, &view, &w, &err), TDM_OK);
+        tdm_linear_part part = {.weight = &w, .out = s == 0 ? want : got, .ld_out = n_out};
+        tdm_op_linear(be, x, n_in, n, &part, 1);
+        tdm_weight_deinit(be, &w);
+        double error = 0.0;
+        double power = 0.0;
+        for (int64_t i = 0; i < n * n_out; ++i) {
+            if (s > 0 && s < n_fast && tdm_f32_bits(want[i]) != tdm_f32_bits(got[i])) {
+                fail_msg(
+                    "seed %llu case %u: %s [%lld, %lld] n %lld: %s differs from scalar at %lld",
+                    (unsigned long long)seed, c, info->name, (long long)n_out, (long long)n_in,
+                    (long long)n, fast[s].label, (long long)i);
+            }
+            error += (double)(want[i] - got[i]) * (double)(want[i] - got[i]);
+            power += (double)got[i] * (double)got[i];
+        }
+        if (s == n_fast && sqrt(error) > (double)TOL_LINEAR_FAST * sqrt(power)) {
+            fail_msg("seed %llu case %u: %s: fast is %.4f of exact away", (unsigned long long)seed,
+                     c, info->name, sqrt(error / power));
+        }
+    }
+}
+
+static void fast_products_have_one_value(void **state) {
+    const char *cases_text = getenv("TDM_PROP_CASES");
+    const char *seed_text = getenv("TDM_PROP_SEED");
+    uint32_t n_cases = cases_text != NULL ? (uint32_t)strtoul(cases_text, NULL, 10) : 48;
+    subject fast[2 * TDM_CPU_ISA_COUNT];
+    subject exact[2 * TDM_CPU_ISA_COUNT];
+    (void)state;
+    seed = seed_text != NULL ? strtoull(seed_text, NULL, 10) : seed;
+    size_t n_fast = make_subjects(fast, TDM_TIER_FAST, 2);
+    size_t n_exact = make_subjects(exact, TDM_TIER_EXACT, 1);
+    for (uint32_t c = 0; c < n_cases; ++c) {
+        one_case(c, fast, n_fast, exact[n_exact - 1].be);
+    }
+    for (size_t i = 0; i < n_fast; ++i) {
+        fast[i].be->ops->destroy(fast[i].be);
+    }
+    for (size_t i = 0; i < n_exact; ++i) {
+        exact[i].be->ops->destroy(exact[i].be);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fast_products_have_one_value),
+    };
+    return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
+}
