@@ -199,22 +199,15 @@ static tdm_status check_bias(const tdm_generation_options *o, int32_t n_vocab, t
     return TDM_OK;
 }
 
-/* Lists that the model's files give. */
-static tdm_status check_ids(const char *field, const int32_t *ids, size_t n, size_t n_max,
-                            int32_t n_vocab, tdm_error *err) {
+/* Lists that the engine makes from the model's files. */
+static tdm_status check_list(const char *field, const int32_t *ids, size_t n, size_t n_max,
+                             tdm_error *err) {
     if (n > n_max || (n > 0 && ids == NULL)) {
         (void)tdm_fail(err, TDM_E_ARG, "%s counts %zu ids", field, n);
         tdm_err_where(err, "%s", field);
         tdm_err_limit(err, "%zu ids", n_max);
+        tdm_err_remedy(err, "give the most important ones, and as many as the count says");
         return TDM_E_ARG;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (ids[i] < 0 || ids[i] >= n_vocab) {
-            (void)tdm_fail(err, TDM_E_ARG, "%s holds token %" PRId32, field, ids[i]);
-            tdm_err_where(err, "%s[%zu]", field, i);
-            tdm_err_limit(err, "0 to %" PRId32, n_vocab - 1);
-            return TDM_E_ARG;
-        }
     }
     return TDM_OK;
 }
@@ -226,10 +219,9 @@ static tdm_status check(const tdm_request_input *in, const tdm_generation_option
     TDM_TRY(check_reals(o, err));
     TDM_TRY(check_stop(o, err));
     TDM_TRY(check_bias(o, in->n_vocab, err));
-    TDM_TRY(
-        check_ids("end_ids", in->end_ids, in->n_end_ids, TDM_XTC_EXEMPT_IDS_MAX, in->n_vocab, err));
-    TDM_TRY(check_ids("dry_breakers", in->dry_breakers, in->n_dry_breakers, TDM_DRY_BREAKERS_MAX,
-                      in->n_vocab, err));
+    TDM_TRY(check_list("end_ids", in->end_ids, in->n_end_ids, TDM_XTC_EXEMPT_IDS_MAX, err));
+    TDM_TRY(check_list("dry_breakers", in->dry_breakers, in->n_dry_breakers, TDM_DRY_BREAKERS_MAX,
+                       err));
     if (in->delivery == TDM_DELIVERY_COLLECT && o->n_logprobs >= 0) {
         (void)tdm_fail(err, TDM_E_ARG, "log-probabilities of a collected answer");
         tdm_err_where(err, "n_logprobs");
@@ -239,21 +231,32 @@ static tdm_status check(const tdm_request_input *in, const tdm_generation_option
     return TDM_OK;
 }
 
-/* NULL for an empty list or when memory is out; the caller tells them apart by n. */
-static const int32_t *copy_ids(tdm_arena *arena, const int32_t *ids, size_t n) {
+/* Copies the ids that the model has: a tokenizer may know more, which are never drawn. *out_n says
+ * how many. False when memory is out. */
+static bool copy_known(tdm_arena *arena, const int32_t *ids, size_t n, int32_t n_vocab,
+                       const int32_t **out_ids, size_t *out_n) {
     int32_t *copy = n > 0 ? tdm_arena_calloc(arena, n, sizeof *copy) : NULL;
-    if (copy != NULL) {
-        memcpy(copy, ids, n * sizeof *copy);
+    *out_n = 0;
+    *out_ids = copy;
+    for (size_t i = 0; copy != NULL && i < n; i++) {
+        if (ids[i] >= 0 && ids[i] < n_vocab) {
+            copy[(*out_n)++] = ids[i];
+        }
     }
-    return copy;
+    return n == 0 || copy != NULL;
 }
 
 static bool copy_lists(tdm_request *r, const tdm_request_input *in,
                        const tdm_generation_options *o) {
+    tdm_sampling *s = &r->sampling;
     tdm_logit_bias *bias = NULL;
-    r->prompt = copy_ids(&r->arena, in->prompt, in->n_prompt);
-    r->sampling.xtc_exempt_ids = copy_ids(&r->arena, in->end_ids, in->n_end_ids);
-    r->sampling.dry_breakers = copy_ids(&r->arena, in->dry_breakers, in->n_dry_breakers);
+    if (!copy_known(&r->arena, in->prompt, in->n_prompt, in->n_vocab, &r->prompt, &r->n_prompt) ||
+        !copy_known(&r->arena, in->end_ids, in->n_end_ids, in->n_vocab, &s->xtc_exempt_ids,
+                    &s->n_xtc_exempt) ||
+        !copy_known(&r->arena, in->dry_breakers, in->n_dry_breakers, in->n_vocab, &s->dry_breakers,
+                    &s->n_dry_breakers)) {
+        return false;
+    }
     if (o->n_bias > 0) {
         bias = tdm_arena_calloc(&r->arena, o->n_bias, sizeof *bias);
         if (bias == NULL) {
@@ -263,7 +266,7 @@ static bool copy_lists(tdm_request *r, const tdm_request_input *in,
     for (size_t i = 0; i < o->n_bias; i++) {
         bias[i] = (tdm_logit_bias){o->bias[i].id, o->bias[i].bias};
     }
-    r->sampling.bias = bias;
+    s->bias = bias;
     for (size_t i = 0; i < o->n_stop; i++) {
         const size_t len = strlen(o->stop[i]);
         r->stop[i] = (tdm_stop_text){tdm_arena_copy_text(&r->arena, o->stop[i], len), len};
@@ -271,8 +274,7 @@ static bool copy_lists(tdm_request *r, const tdm_request_input *in,
             return false;
         }
     }
-    return r->prompt != NULL && (in->n_end_ids == 0 || r->sampling.xtc_exempt_ids != NULL) &&
-           (in->n_dry_breakers == 0 || r->sampling.dry_breakers != NULL);
+    return true;
 }
 
 static void fill_sampling(tdm_sampling *s, const tdm_request_input *in,
@@ -285,7 +287,6 @@ static void fill_sampling(tdm_sampling *s, const tdm_request_input *in,
     s->top_n_sigma = o->top_n_sigma;
     s->xtc_probability = o->xtc_probability;
     s->xtc_threshold = o->xtc_threshold;
-    s->n_xtc_exempt = in->n_end_ids;
     s->repetition_penalty = o->repetition_penalty;
     s->presence_penalty = o->presence_penalty;
     s->frequency_penalty = o->frequency_penalty;
@@ -295,7 +296,6 @@ static void fill_sampling(tdm_sampling *s, const tdm_request_input *in,
     s->dry_multiplier = o->dry_multiplier;
     s->dry_base = o->dry_base;
     s->dry_allowed_length = o->dry_allowed_length;
-    s->n_dry_breakers = in->n_dry_breakers;
     s->mirostat = o->mirostat;
     s->mirostat_tau = o->mirostat_tau;
     s->mirostat_eta = o->mirostat_eta;
@@ -317,7 +317,6 @@ tdm_status tdm_request_init(tdm_request *request, const tdm_alloc *alloc,
         o = &defaults;
     }
     TDM_TRY(check(input, o, err));
-    request->n_prompt = input->n_prompt;
     request->max_tokens = o->max_tokens;
     /* The last token of an answer needs no position of its own: nothing reads it. */
     const int64_t room = input->context - (int64_t)input->n_prompt + 1;

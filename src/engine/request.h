@@ -31,10 +31,11 @@ typedef struct tdm_request_input {
     size_t n_prompt;
     const tdm_generation_options *options; /* NULL: tdm_request_options_default */
     tdm_delivery delivery;
-    int32_t n_vocab;        /* of the model, >= 1 */
-    int64_t context;        /* most positions of a sequence, >= 1 */
-    uint32_t choice;        /* which of several answers to one prompt */
-    uint64_t drawn_seed;    /* used when options state no seed */
+    int32_t n_vocab;     /* of the model, >= 1 */
+    int64_t context;     /* most positions of a sequence, >= 1 */
+    uint32_t choice;     /* which of several answers to one prompt */
+    uint64_t drawn_seed; /* used when options state no seed */
+    /* Both from files: ids outside the vocabulary are passed over. */
     const int32_t *end_ids; /* ids that XTC has to leave: end of text, newlines */
     size_t n_end_ids;
     const int32_t *dry_breakers;

@@ -134,7 +134,7 @@ static void bad_lists(void **state) {
     char long_stop[TDM_STOP_BYTES_MAX + 2];
     tdm_bias bias[] = {{3, 1.0F}, {N_VOCAB, 1.0F}};
     static tdm_bias many[TDM_LOGIT_BIAS_MAX + 1];
-    const int32_t wild[] = {2, N_VOCAB};
+    static const int32_t many_ids[TDM_XTC_EXEMPT_IDS_MAX + 1];
     tdm_generation_options o = neutral();
     tdm_request_input in = input_of(&o);
     memset(long_stop, 'x', sizeof long_stop - 1);
@@ -172,12 +172,34 @@ static void bad_lists(void **state) {
     in.delivery = TDM_DELIVERY_COLLECT;
     expect_refused(&in, TDM_E_ARG, "n_logprobs", false);
     in = input_of(NULL);
-    in.end_ids = wild;
-    in.n_end_ids = 2;
+    in.end_ids = many_ids;
+    in.n_end_ids = SUPPORT_LEN(many_ids);
+    expect_refused(&in, TDM_E_ARG, "end_ids", true);
+    in = input_of(NULL);
+    in.dry_breakers = many_ids;
+    in.n_dry_breakers = SUPPORT_LEN(many_ids);
+    expect_refused(&in, TDM_E_ARG, "dry_breakers", true);
+}
+
+/* A tokenizer may have more entries than the model; its end ids must not stop every request. */
+static void ids_beyond_the_vocabulary_are_passed_over(void **state) {
+    (void)state;
+    const int32_t ids[] = {N_VOCAB, 2, -1, INT32_MAX, 99};
+    tdm_request_input in = input_of(NULL);
     tdm_request r;
-    tdm_error err;
-    assert_int_equal(tdm_request_init(&r, NULL, &in, &err), TDM_E_ARG);
-    assert_string_equal(err.where, "end_ids[1]");
+    tdm_sampler *sampler = NULL;
+    in.end_ids = ids;
+    in.n_end_ids = SUPPORT_LEN(ids);
+    in.dry_breakers = ids;
+    in.n_dry_breakers = 1;
+    assert_int_equal(tdm_request_init(&r, NULL, &in, NULL), TDM_OK);
+    assert_int_equal(r.sampling.n_xtc_exempt, 2);
+    assert_int_equal(r.sampling.xtc_exempt_ids[0], 2);
+    assert_int_equal(r.sampling.xtc_exempt_ids[1], 99);
+    assert_int_equal(r.sampling.n_dry_breakers, 0);
+    assert_int_equal(tdm_sampler_create(&sampler, NULL, &r.sampling, N_VOCAB, NULL), TDM_OK);
+    tdm_sampler_destroy(sampler);
+    tdm_request_deinit(&r);
 }
 
 static void limits_themselves_pass(void **state) {
@@ -403,6 +425,7 @@ int main(void) {
         cmocka_unit_test(bad_prompts),
         cmocka_unit_test(bad_numbers),
         cmocka_unit_test(bad_lists),
+        cmocka_unit_test(ids_beyond_the_vocabulary_are_passed_over),
         cmocka_unit_test(limits_themselves_pass),
         cmocka_unit_test(a_full_context_still_answers_once),
         cmocka_unit_test(the_snapshot_is_deep),
