@@ -129,6 +129,7 @@ static void ids_outside_are_an_answer(void **state) {
 
 /* Each of these breaks one precondition; 0 breaks none. */
 static int misuse(void *arg) {
+    int which = *(const int *)arg;
     fake be = {.base = {.ops = &OPS}};
     uint8_t data[4 * 8 * 4] = {0};
     tdm_weight w = {.dtype = TDM_DTYPE_F32, .n_out = 4, .n_in = 8, .data = data};
@@ -141,12 +142,11 @@ static int misuse(void *arg) {
                           .page_shift = 6,
                           .n_pages = 1,
                           .dtype = TDM_DTYPE_F32,
-                          .n_kv_heads = 1,
+                          .n_kv_heads = which == 3 ? 2 : 1,
                           .head_dim = 2,
                           .value_dim = 2};
     tdm_attention_span span = {
         .pages = &pages, .q = x, .out = out, .ld_q = 4, .ld_out = 4, .n = 1, .n_heads = 2};
-    int which = *(const int *)arg;
     part.out = which == 1 ? x : out;
     part.ld_out = which == 2 ? 3 : 4;
     span.n_heads = which == 3 ? 3 : 2;
