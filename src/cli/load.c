@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening models for verbs: options from the command line, progress and warnings on standard
+ * error, Ctrl-C while it lasts. */
+#include "cli/load.h"
+
+#include "cli/boot.h"
+#include "cli/find_model.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* Progress shows after this long: a small model opens without a flicker. */
+#define QUIET_NS INT64_C(300000000)
+
+typedef struct progress {
+    const tdm_cli *cli;
+    int64_t start_ns;
+    bool is_json, is_shown;
+    bool is_drawn; /* a line on the terminal must be wiped */
+} progress;
+
+static void put_err(const char *text) {
+    ssize_t n = write(STDERR_FILENO, text, strlen(text));
+    (void)n; /* progress that cannot be written is not missed */
+}
+
+static bool show_progress(void *arg, int32_t done, int32_t all) {
+    progress *p = arg;
+    char line[128];
+    const int64_t now = p->cli->clock->monotonic_ns(p->cli->clock->ctx);
+    if (p->is_json) {
+        (void)snprintf(line, sizeof line,
+                       "{\"progress\":{\"what\":\"load\",\"done\":%d,\"all\":%d}}\n", (int)done,
+                       (int)all);
+        put_err(line);
+    } else if (p->is_shown && now - p->start_ns > QUIET_NS) {
+        (void)snprintf(line, sizeof line, "\rloading %d%%", all > 0 ? (int)(100 * done / all) : 0);
+        put_err(line);
+        p->is_drawn = true;
+    }
+    return tdm_interrupt_is_raised(p->cli->interrupt);
+}
+
+static void show_log(void *arg, int level, const char *line) {
+    static const char *const NAMES[] = {"debug: ", "", "warning: "};
+    const progress *p = arg;
+    if (p->is_drawn) {
+        put_err("\n");
+    }
+    tdm_cli_note(p->cli, "%s%s", level >= 0 && level < 3 ? NAMES[level] : "", line);
+}
+
+void tdm_cli_model_options(const tdm_cli *cli, tdm_model_options *out) {
+    const tdm_args *args = cli->args;
+    *out = (tdm_model_options){
+        .device = tdm_args_text(args, TDM_OPT_DEVICE),
+        .tier = tdm_args_text(args, TDM_OPT_TIER),
+        .isa = tdm_args_text(args, TDM_OPT_ISA),
+        .kv = tdm_args_text(args, TDM_OPT_KV),
+        .n_threads = (int32_t)tdm_args_integer(args, TDM_OPT_THREADS, 0),
+        .context = tdm_args_integer(args, TDM_OPT_CTX, 0),
+        .log_level = cli->is_verbose ? TDM_LOG_DEBUG : TDM_LOG_WARN,
+    };
+}
+
+tdm_status tdm_cli_open_model(tdm_cli *cli, const char *name, const tdm_model_options *options,
+                              tdm_model **out_model, tdm_error *err) {
+    const char *how = tdm_args_text(cli->args, TDM_OPT_PROGRESS);
+    progress p = {.cli = cli, .start_ns = cli->clock->monotonic_ns(cli->clock->ctx)};
+    tdm_model_options own;
+    char path[TDM_PATH_MAX];
+    tdm_status status = TDM_OK;
+    *out_model = NULL;
+    TDM_TRY(tdm_find_model(cli->env, tdm_fs_system(), name, path, err));
+    p.is_json = how != NULL && strcmp(how, "json") == 0;
+    p.is_shown = !p.is_json && (how == NULL || strcmp(how, "none") != 0) &&
+                 cli->env->is_terminal_err && !cli->is_quiet;
+    if (options != NULL) {
+        own = *options;
+    } else {
+        tdm_cli_model_options(cli, &own);
+    }
+    own.progress = show_progress;
+    own.progress_arg = &p;
+    own.log = show_log;
+    own.log_arg = &p;
+    tdm_interrupt_arm(cli->interrupt, NULL);
+    status = tdm_boot_model(out_model, cli->alloc, path, &own, err);
+    if (tdm_interrupt_disarm(cli->interrupt) && status == TDM_OK) {
+        tdm_model_close(*out_model);
+        *out_model = NULL;
+        status = tdm_fail(err, TDM_E_CANCELLED, "interrupted while loading");
+    }
+    if (p.is_drawn) {
+        put_err("\r            \r");
+    }
+    return status;
+}
+
+static void show_warning(void *ctx, tdm_log_level level, const char *text) {
+    tdm_cli_note(ctx, "%s%s", level == TDM_LOG_WARN ? "warning: " : "", text);
+}
+
+tdm_status tdm_cli_text_open(tdm_cli *cli, const char *name, tdm_cli_text *out, tdm_error *err) {
+    const tdm_log log = {cli, cli->is_verbose ? TDM_LOG_DEBUG : TDM_LOG_WARN, show_warning};
+    const tdm_checkpoint_options options = {.log = &log, .is_tokenizer_enough = true};
+    char path[TDM_PATH_MAX];
+    *out = (tdm_cli_text){0};
+    TDM_TRY(tdm_find_model(cli->env, tdm_fs_system(), name, path, err));
+    TDM_TRY(tdm_checkpoint_open(&out->checkpoint, cli->alloc, path, &options, err));
+    return tdm_tokenizer_open(&out->tokenizer, cli->alloc, out->checkpoint, NULL, err);
+}
+
+/* One token as a template variable, when it exists. */
+static void write_token(const tdm_tokenizer *tokenizer, tdm_json_writer *w, const char *key,
+                        int32_t id) {
+    size_t len = 0;
+    const char *spelling = id >= 0 ? tdm_tokenizer_spelling(tokenizer, id, &len) : NULL;
+    if (spelling != NULL) {
+        tdm_json_write_key(w, key);
+        tdm_json_write_text(w, spelling, len);
+    }
+}
+
+/* What tokenizer_config.json calls NAME_token, as text or as an object with content. */
+static const tdm_json *token_text(const tdm_json *item) {
+    const tdm_json *text =
+        tdm_json_is(item, TDM_JSON_OBJECT) ? tdm_json_get(item, "content") : item;
+    const bool is_named = item->key_len > 6 && strcmp(item->key + item->key_len - 6, "_token") == 0;
+    return is_named && tdm_json_is(text, TDM_JSON_STRING) ? text : NULL;
+}
+
+static void write_tokens(const tdm_cli_text *text, tdm_json_writer *w) {
+    const tdm_json *config = tdm_checkpoint_tokenizer_config(text->checkpoint);
+    bool has_bos = false;
+    bool has_eos = false;
+    for (size_t i = 0; i < tdm_json_len(config); i++) {
+        const tdm_json *item = &config->u.items[i];
+        const tdm_json *value = token_text(item);
+        if (value != NULL) {
+            tdm_json_write_key(w, item->key);
+            tdm_json_write_text(w, value->u.text, value->len);
+            has_bos = has_bos || strcmp(item->key, "bos_token") == 0;
+            has_eos = has_eos || strcmp(item->key, "eos_token") == 0;
+        }
+    }
+    if (!has_bos) {
+        write_token(text->tokenizer, w, "bos_token", tdm_tokenizer_bos(text->tokenizer));
+    }
+    if (!has_eos) {
+        write_token(text->tokenizer, w, "eos_token", tdm_tokenizer_eos(text->tokenizer));
+    }
+}
+
+static tdm_status open_special(tdm_cli *cli, tdm_cli_text *text, tdm_error *err) {
+    tdm_buf buf;
+    tdm_json_writer w;
+    tdm_status status = TDM_OK;
+    tdm_buf_init(&buf, cli->alloc, 0);
+    tdm_json_writer_init(&w, &buf);
+    tdm_json_write_begin_object(&w);
+    write_tokens(text, &w);
+    tdm_json_write_end_object(&w);
+    status = tdm_json_writer_status(&w) == TDM_OK
+                 ? tdm_json_parse(&text->special_tokens, cli->alloc, buf.data, buf.len, NULL,
+                                  "special tokens", err)
+                 : tdm_fail_nomem(err, "the special tokens");
+    tdm_buf_deinit(&buf);
+    return status;
+}
+
+tdm_status tdm_cli_text_open_template(tdm_cli *cli, tdm_cli_text *text, tdm_error *err) {
+    size_t len = 0;
+    const char *source = tdm_tokenizer_chat_template(text->tokenizer, &len);
+    if (source == NULL) {
+        (void)tdm_fail(err, TDM_E_STATE, "the model has no chat template");
+        tdm_err_where(err, "%s", tdm_checkpoint_path(text->checkpoint));
+        tdm_err_remedy(err, "give one with --template FILE.jinja");
+        return TDM_E_STATE;
+    }
+    TDM_TRY(
+        tdm_template_compile(&text->chat_template, cli->alloc, source, len, "chat_template", err));
+    return open_special(cli, text, err);
+}
+
+void tdm_cli_text_close(tdm_cli_text *text) {
+    tdm_json_doc_destroy(text->special_tokens);
+    tdm_template_destroy(text->chat_template);
+    tdm_tokenizer_destroy(text->tokenizer);
+    tdm_checkpoint_close(text->checkpoint);
+    *text = (tdm_cli_text){0};
+}

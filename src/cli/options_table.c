@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tables of verbs and options. Nothing about a verb's command line is written anywhere else:
+ * a new option is one line here and the place that reads it. */
+#include "cli/options.h"
+
+#include <float.h>
+
+const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
+    [TDM_VERB_GENERATE] =
+        {"generate", "MODEL", "one prompt to text",
+         "Reads a prompt from -p, -f, --ids or standard input and writes the answer as it comes.\n"
+         "A model with a chat template answers a chat message (--chat); --raw continues the text.\n"
+         "Ctrl-C ends the answer; what came stands, and the exit code is 130."},
+    [TDM_VERB_CHAT] =
+        {"chat", "MODEL", "a conversation in the terminal",
+         "Each line is a message; /help lists the commands. Ctrl-C stops an answer and keeps the "
+         "chat, Ctrl-D leaves."},
+    [TDM_VERB_TOKENIZE] =
+        {"tokenize", "MODEL", "text on standard input to token ids",
+         "MODEL may be a folder that holds only tokenizer files.\n"
+         "With --json-lines: a JSON string a line in, {\"ids\":[...]} a line out."},
+    [TDM_VERB_DETOKENIZE] =
+        {"detokenize", "MODEL", "token ids on standard input to text",
+         "Reads a JSON array of ids and writes the bytes that they stand for, special tokens "
+         "spelled out.\n"
+         "With --json-lines: an array a line in, {\"text\":...} a line out; bytes that are no "
+         "UTF-8 are U+FFFD there, and bytes_hex has them as they are."},
+    [TDM_VERB_TEMPLATE] =
+        {"template", "[MODEL] [CONVERSATION.json]", "a conversation through a chat template",
+         "CONVERSATION.json is a list of messages, or an object with messages, tools, documents "
+         "and any variable of the template; - is standard input.\n"
+         "With --template FILE.jinja no MODEL is given.\n"
+         "With --json-lines: such an object a line in, {\"ok\":...} a line out."},
+    [TDM_VERB_SCORE] = {"score", "MODEL", "log-probability of every token of a text",
+                        "The text comes from --text, --ids or standard input."},
+    [TDM_VERB_GOLDEN] =
+        {"golden", "DIR", "compare a golden folder's logits with ours",
+         "DIR holds golden.safetensors and a checkpoint; with --model its ids run through another "
+         "one.\n"
+         "Figures are told, not judged: the exit code is 0 whenever the comparison was made."},
+    [TDM_VERB_BENCH] =
+        {"bench", "MODEL", "measure prefill, decode and batched decode",
+         "Every combination of -p with -d is a prefill test, every combination of -n, -d and -b a "
+         "decode test; 0 leaves them out. Repeats run interleaved, and a read-only probe of "
+         "memory runs beside each of them."},
+    [TDM_VERB_INSPECT] =
+        {"inspect", "MODEL", "what a checkpoint is, without loading weights",
+         "Architecture, tensors by kind, bytes, context, tokenizer, template, limits, and whether "
+         "this build runs it."},
+    [TDM_VERB_LS] = {"ls", "", "models at hand",
+                     "Models in Tandem's own folder and in the Hugging Face cache."},
+};
+
+#define BIT(verb) (1U << TDM_VERB_##verb)
+#define ALL ((1U << TDM_VERB_COUNT) - 1U)
+#define LINES (BIT(TOKENIZE) | BIT(DETOKENIZE) | BIT(TEMPLATE))
+#define ANSWER (BIT(GENERATE) | BIT(CHAT))
+#define RUN (ANSWER | BIT(SCORE) | BIT(GOLDEN) | BIT(BENCH))
+#define LOAD (RUN | BIT(INSPECT) | LINES)
+#define INT_MOST 2147483647.0
+#define U64_MOST 18446744073709551615.0
+
+#define FLAG(letter, name, verbs, help)                                                            \
+    { letter, name, TDM_OPTION_FLAG, false, NULL, verbs, 0, 0, NULL, help }
+#define TEXT(letter, name, argument, verbs, fallback, help)                                        \
+    { letter, name, TDM_OPTION_TEXT, false, argument, verbs, 0, 0, fallback, help }
+#define TEXTS(letter, name, argument, verbs, help)                                                 \
+    { letter, name, TDM_OPTION_TEXT, true, argument, verbs, 0, 0, NULL, help }
+#define INT(letter, name, argument, verbs, min, max, fallback, help)                               \
+    { letter, name, TDM_OPTION_INT, false, argument, verbs, min, max, fallback, help }
+#define INTS(letter, name, verbs, min, max, fallback, help)                                        \
+    { letter, name, TDM_OPTION_INTS, false, "N,...", verbs, min, max, fallback, help }
+#define REAL(letter, name, argument, verbs, min, max, fallback, help)                              \
+    { letter, name, TDM_OPTION_REAL, false, argument, verbs, min, max, fallback, help }
+#define CHOICE(letter, name, words, verbs, fallback, help)                                         \
+    { letter, name, TDM_OPTION_CHOICE, false, words, verbs, 0, 0, fallback, help }
+
+const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
+    /* every verb */
+    [TDM_OPT_HELP] = FLAG('h', "help", ALL, "this text"),
+    [TDM_OPT_JSON] = FLAG(0, "json", ALL, "JSON on standard output, and nothing else there"),
+    [TDM_OPT_JSON_LINES] =
+        FLAG(0, "json-lines", LINES, "one JSON value a line in, one JSON object a line out"),
+    [TDM_OPT_VERBOSE] = FLAG('v', "verbose", ALL, "say more on standard error"),
+    [TDM_OPT_QUIET] = FLAG('q', "quiet", ALL, "say nothing on standard error but errors"),
+    [TDM_OPT_NO_COLOR] =
+        FLAG(0, "no-color", ALL, "no colours; so does the environment variable NO_COLOR"),
+    [TDM_OPT_PROGRESS] = CHOICE(0, "progress", "auto|json|none", ALL, "auto",
+                                "how loading is shown on standard error"),
+    [TDM_OPT_THREADS] = INT(0, "threads", "N", LOAD & ~BIT(BENCH), 1, 256, "physical cores",
+                            "threads that compute"),
+    [TDM_OPT_THREADS_LIST] =
+        INTS('t', "threads", BIT(BENCH), 1, 256, "physical cores", "threads that compute"),
+    [TDM_OPT_ISA] = CHOICE(0, "isa", "scalar|avx2|avxvnni|avx512|amx|neon", LOAD, "best there is",
+                           "instruction set; one that the machine lacks is refused"),
+    [TDM_OPT_TIER] = CHOICE(0, "tier", "reference|exact|fast", RUN, "fast", "arithmetic"),
+    [TDM_OPT_DEVICE] = TEXT(0, "device", "cpu|cuda[:N]", LOAD, "cpu", "where to compute"),
+    [TDM_OPT_KV] =
+        TEXT(0, "kv", "f32|bf16", RUN, "bf16 in fast, else f32", "storage of keys and values"),
+    [TDM_OPT_CTX] = INT('c', "ctx", "N", ANSWER | BIT(SCORE), 1, 16777216, "the model's",
+                        "most positions of a sequence"),
+
+    /* generate, chat */
+    [TDM_OPT_PROMPT] = TEXT('p', "prompt", "TEXT", BIT(GENERATE), NULL, "the prompt"),
+    [TDM_OPT_FILE] = TEXT('f', "file", "FILE", BIT(GENERATE), NULL, "the prompt from a file"),
+    [TDM_OPT_IDS] = TEXT(0, "ids", "FILE", BIT(GENERATE) | BIT(SCORE), NULL,
+                         "token ids from a file, a JSON array; needs no tokenizer"),
+    [TDM_OPT_MAX_TOKENS] =
+        INT('n', "max-tokens", "N", ANSWER, 1, INT_MOST, "512", "most tokens of an answer"),
+    [TDM_OPT_CHAT] = FLAG(0, "chat", BIT(GENERATE),
+                          "put the prompt into the model's chat template (the default where there "
+                          "is one)"),
+    [TDM_OPT_RAW] = FLAG(0, "raw", BIT(GENERATE), "continue the prompt as it stands"),
+    [TDM_OPT_SYSTEM] = TEXT('s', "system", "TEXT", ANSWER, NULL, "a system message"),
+    [TDM_OPT_TEMP] = REAL(0, "temp", "T", ANSWER, 0, 5, "the model's; else 0, chat 0.7",
+                          "temperature; 0 always takes the most likely token"),
+    [TDM_OPT_TOP_K] =
+        INT(0, "top-k", "K", ANSWER, 0, INT_MOST, "the model's; else 0, off", "keep K tokens"),
+    [TDM_OPT_TOP_P] = REAL(0, "top-p", "P", ANSWER, 0, 1, "the model's; else off, chat 0.95",
+                           "keep the tokens that make up probability P"),
+    [TDM_OPT_MIN_P] = REAL(0, "min-p", "P", ANSWER, 0, 1, "the model's; else off",
+                           "drop tokens less likely than P times the best"),
+    [TDM_OPT_TOP_N_SIGMA] = REAL(0, "top-n-sigma", "N", ANSWER, 0, 100, "off",
+                                 "keep logits within N standard deviations of the best"),
+    [TDM_OPT_XTC_PROBABILITY] = REAL(0, "xtc-probability", "P", ANSWER, 0, 1, "0, off",
+                                     "how often to drop the likeliest tokens"),
+    [TDM_OPT_XTC_THRESHOLD] =
+        REAL(0, "xtc-threshold", "P", ANSWER, 0, 0.5, "0.1", "which ones: those above P but one"),
+    [TDM_OPT_REPETITION_PENALTY] =
+        REAL(0, "repetition-penalty", "R", ANSWER, 0.01, 100, "the model's; else 1, off",
+             "divides the logits of tokens that occurred"),
+    [TDM_OPT_PRESENCE_PENALTY] = REAL(0, "presence-penalty", "R", ANSWER, -100, 100, "0, off",
+                                      "taken off the logits of tokens that occurred"),
+    [TDM_OPT_FREQUENCY_PENALTY] = REAL(0, "frequency-penalty", "R", ANSWER, -100, 100, "0, off",
+                                       "the same, once for each time"),
+    [TDM_OPT_PENALTY_WINDOW] = INT(0, "penalty-window", "N", ANSWER, 0, INT_MOST, "20",
+                                   "tokens that the penalties look back; 0: all"),
+    [TDM_OPT_DRY_MULTIPLIER] = REAL(0, "dry-multiplier", "R", ANSWER, 0, 100, "0, off",
+                                    "punishes tokens that would extend a repeat"),
+    [TDM_OPT_DRY_BASE] =
+        REAL(0, "dry-base", "R", ANSWER, 1, 100, "1.75", "growth with the repeat's length"),
+    [TDM_OPT_DRY_ALLOWED_LENGTH] = INT(0, "dry-allowed-length", "N", ANSWER, 1, 1000000, "2",
+                                       "longest repeat that goes unpunished"),
+    [TDM_OPT_MIROSTAT] = INT(0, "mirostat", "0|1|2", ANSWER, 0, 2, "0, off",
+                             "aims at a constant surprise in place of the cuts above"),
+    [TDM_OPT_MIROSTAT_TAU] =
+        REAL(0, "mirostat-tau", "R", ANSWER, 0, 100, "5", "the surprise, in bits"),
+    [TDM_OPT_MIROSTAT_ETA] =
+        REAL(0, "mirostat-eta", "R", ANSWER, 0, 1, "0.1", "how fast it adapts"),
+    [TDM_OPT_LOGIT_BIAS] =
+        TEXTS(0, "logit-bias", "ID=B", ANSWER, "adds B to a token's logit; may be given again"),
+    [TDM_OPT_SEED] = INT(0, "seed", "N", ANSWER, 0, U64_MOST, "drawn, and printed",
+                         "the same seed gives the same answer"),
+    [TDM_OPT_STOP] =
+        TEXTS(0, "stop", "TEXT", ANSWER, "ends the answer where TEXT comes; may be given again"),
+    [TDM_OPT_IGNORE_EOS] = FLAG(0, "ignore-eos", ANSWER, "go on past end-of-text tokens"),
+    [TDM_OPT_SHOW_SPECIAL] = FLAG(0, "show-special", ANSWER, "write special tokens out"),
+    [TDM_OPT_LOGPROBS] = INT(0, "logprobs", "K", BIT(GENERATE), 0, 20, NULL,
+                             "with --json: log-probability of each token, and of the K best"),
+
+    /* tokenize, template, score */
+    [TDM_OPT_NO_SPECIAL] = FLAG(0, "no-special", BIT(TOKENIZE), "add no BOS or EOS"),
+    [TDM_OPT_NO_PARSE_SPECIAL] =
+        FLAG(0, "no-parse-special", BIT(TOKENIZE), "special tokens spelled in the text stay text"),
+    [TDM_OPT_OFFSETS] =
+        FLAG(0, "offsets", BIT(TOKENIZE), "also the range of bytes that each token came from"),
+    [TDM_OPT_TEMPLATE] = TEXT(0, "template", "FILE.jinja", BIT(TEMPLATE), NULL,
+                              "a template from a file, in place of MODEL"),
+    [TDM_OPT_NO_GENERATION_PROMPT] = FLAG(0, "no-generation-prompt", BIT(TEMPLATE),
+                                          "do not open the assistant's answer at the end"),
+    [TDM_OPT_VAR] = TEXTS(0, "var", "NAME=VALUE", BIT(TEMPLATE),
+                          "a variable of the template, JSON or text; may be given again"),
+    [TDM_OPT_TEXT] = TEXT(0, "text", "FILE", BIT(SCORE), NULL, "the text from a file"),
+    [TDM_OPT_CHUNK] = INT(0, "chunk", "N", BIT(SCORE) | BIT(GOLDEN), 1, 65536, NULL,
+                          "most tokens of one forward; never changes a result"),
+    [TDM_OPT_TOP] = INT(0, "top", "K", BIT(SCORE), 0, 20, "0", "also the K best at each position"),
+
+    /* golden */
+    [TDM_OPT_MODEL] = TEXT(0, "model", "MODEL", BIT(GOLDEN), "DIR's own", "the checkpoint to run"),
+    [TDM_OPT_MATES] = INT(0, "mates", "N", BIT(GOLDEN), 0, 64, "0",
+                          "other sequences in the same steps; never changes a result"),
+    [TDM_OPT_BOUND] = REAL(0, "bound", "R", BIT(GOLDEN), 0, 1, "1e-4",
+                           "top tokens count where the golden's gap exceeds 2 R times the largest "
+                           "logit; hidden states count as bad above R"),
+    [TDM_OPT_DUMP] =
+        TEXT(0, "dump", "FILE", BIT(GOLDEN), NULL, "write what was computed as safetensors"),
+
+    /* bench */
+    [TDM_OPT_BENCH_PROMPT] =
+        INTS('p', "n-prompt", BIT(BENCH), 0, 1048576, "512", "tokens of a prefill test"),
+    [TDM_OPT_BENCH_GEN] =
+        INTS('n', "n-gen", BIT(BENCH), 0, 1048576, "128", "tokens of a decode test"),
+    [TDM_OPT_BENCH_DEPTH] =
+        INTS('d', "n-depth", BIT(BENCH), 0, 1048576, "0", "positions that are there before"),
+    [TDM_OPT_BENCH_BATCH] =
+        INTS('b', "n-seq", BIT(BENCH), 1, 256, "1", "sequences that decode together"),
+    [TDM_OPT_REPEATS] = INT('r', "repeats", "N", BIT(BENCH), 1, 1000, "5", "runs of each test"),
+
+    /* ls */
+    [TDM_OPT_NAMES] = FLAG(0, "names", BIT(LS), "names alone, one a line"),
+};

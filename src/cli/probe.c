@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A sum over 512 MiB, which no processor's last cache holds, cut into one slice a thread. Sixteen
+ * sums run side by side, so that the additions never wait for each other. */
+#include "cli/probe.h"
+
+#include <stdatomic.h>
+
+#define PROBE_BYTES ((size_t)512 << 20)
+#define LANES 16
+
+typedef struct probe_pass {
+    tdm_probe *probe;
+    bool is_fill;
+    atomic_uint_fast64_t sum;
+} probe_pass;
+
+static void pass_member(void *arg, int32_t idx, int32_t n) {
+    probe_pass *pass = arg;
+    const size_t n_blocks = pass->probe->bytes / (LANES * sizeof(uint64_t));
+    const size_t begin = n_blocks * (size_t)idx / (size_t)n;
+    const size_t end = n_blocks * ((size_t)idx + 1) / (size_t)n;
+    uint64_t *data = pass->probe->data + begin * LANES;
+    uint64_t sums[LANES] = {0};
+    if (pass->is_fill) {
+        for (size_t i = 0; i < (end - begin) * LANES; i++) {
+            data[i] = (begin + i) * UINT64_C(0x9E3779B97F4A7C15);
+        }
+        return;
+    }
+    for (size_t i = 0; i < end - begin; i++, data += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            sums[lane] += data[lane];
+        }
+    }
+    for (int lane = 1; lane < LANES; lane++) {
+        sums[0] += sums[lane];
+    }
+    (void)atomic_fetch_add(&pass->sum, sums[0]);
+}
+
+tdm_status tdm_probe_init(tdm_probe *probe, const tdm_alloc *alloc, const tdm_clock *clock,
+                          tdm_team *team, tdm_error *err) {
+    probe_pass pass = {.probe = probe, .is_fill = true};
+    *probe = (tdm_probe){.alloc = alloc, .clock = clock, .team = team, .bytes = PROBE_BYTES};
+    probe->data = tdm_mem_alloc_aligned(alloc, PROBE_BYTES, TDM_ALIGN_CACHE_LINE);
+    if (probe->data == NULL) {
+        return tdm_fail_nomem(err, "the probe's buffer of 512 MiB");
+    }
+    tdm_team_run(team, pass_member, &pass);
+    return TDM_OK;
+}
+
+void tdm_probe_deinit(tdm_probe *probe) {
+    tdm_mem_free_aligned(probe->alloc, probe->data, probe->bytes, TDM_ALIGN_CACHE_LINE);
+    probe->data = NULL;
+}
+
+double tdm_probe_read_gbs(tdm_probe *probe) {
+    probe_pass pass = {.probe = probe};
+    const int64_t start = probe->clock->monotonic_ns(probe->clock->ctx);
+    int64_t ns = 0;
+    tdm_team_run(probe->team, pass_member, &pass);
+    ns = probe->clock->monotonic_ns(probe->clock->ctx) - start;
+    probe->sum = atomic_load(&pass.sum);
+    return ns > 0 ? (double)probe->bytes / (double)ns : 0.0;
+}

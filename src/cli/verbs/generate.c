@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * tandem generate: one prompt to text. For a person the text streams as it comes; with --json one
+ * object tells it all at the end. Ctrl-C ends the answer: what came stands. */
+#include "cli/load.h"
+#include "cli/sampling.h"
+
+#include <math.h>
+#include <string.h>
+
+#define EXIT_INTERRUPTED 130
+
+typedef struct generate_job {
+    tdm_cli *cli;
+    tdm_model *model;
+    tdm_model_facts facts;
+    tdm_prompt *prompt;
+    tdm_generation *generation;
+    tdm_buf text;     /* of the answer, kept for JSON */
+    tdm_ids ids;      /* of the answer */
+    tdm_buf logprobs; /* JSON objects apart by commas */
+    tdm_finish finish;
+    bool has_logprobs;
+} generate_job;
+
+static tdm_status fail_empty(tdm_error *err) {
+    (void)tdm_fail(err, TDM_E_ARG, "the prompt is empty");
+    tdm_err_remedy(err, "give one with -p TEXT, -f FILE, --ids FILE or on standard input");
+    return TDM_E_ARG;
+}
+
+/* The prompt's text from -p, -f or standard input. */
+static tdm_status read_prompt(tdm_cli *cli, tdm_buf *buf, tdm_error *err) {
+    const char *text = tdm_args_text(cli->args, TDM_OPT_PROMPT);
+    const char *path = tdm_args_text(cli->args, TDM_OPT_FILE);
+    const char *name = text != NULL ? "-p" : tdm_input_name(path);
+    if (text != NULL) {
+        if (tdm_buf_append_text(buf, text) != TDM_OK) {
+            return tdm_fail_nomem(err, "the prompt");
+        }
+    } else {
+        TDM_TRY(tdm_input_read(buf, path, err));
+    }
+    if (buf->len == 0) {
+        return fail_empty(err);
+    }
+    return tdm_input_check_utf8(buf->data, buf->len, name, err);
+}
+
+/* System and user message as a chat request. */
+static tdm_status chat_prompt(generate_job *job, const tdm_buf *user, tdm_error *err) {
+    const char *system_text = tdm_args_text(job->cli->args, TDM_OPT_SYSTEM);
+    tdm_buf buf;
+    tdm_json_writer w;
+    tdm_status status = TDM_OK;
+    tdm_buf_init(&buf, job->cli->alloc, 0);
+    tdm_json_writer_init(&w, &buf);
+    tdm_json_write_begin_object(&w);
+    tdm_json_write_key(&w, "messages");
+    tdm_json_write_begin_array(&w);
+    for (int i = system_text == NULL ? 1 : 0; i < 2; i++) {
+        tdm_json_write_begin_object(&w);
+        tdm_json_write_key(&w, "role");
+        tdm_json_write_cstr(&w, i == 0 ? "system" : "user");
+        tdm_json_write_key(&w, "content");
+        if (i == 0) {
+            tdm_json_write_cstr(&w, system_text);
+        } else {
+            tdm_json_write_text(&w, user->data, user->len);
+        }
+        tdm_json_write_end_object(&w);
+    }
+    tdm_json_write_end_array(&w);
+    tdm_json_write_end_object(&w);
+    status = tdm_json_writer_status(&w) == TDM_OK
+                 ? tdm_prompt_from_chat_json(&job->prompt, job->model, buf.data, buf.len, err)
+                 : tdm_fail_nomem(err, "the chat");
+    tdm_buf_deinit(&buf);
+    return status;
+}
+
+static tdm_status text_prompt(generate_job *job, tdm_error *err) {
+    const tdm_args *args = job->cli->args;
+    const bool is_chat = tdm_args_has(args, TDM_OPT_CHAT) ||
+                         (job->facts.has_chat_template && !tdm_args_has(args, TDM_OPT_RAW));
+    tdm_buf buf;
+    tdm_status status = TDM_OK;
+    tdm_buf_init(&buf, job->cli->alloc, 0);
+    status = read_prompt(job->cli, &buf, err);
+    if (status == TDM_OK && !is_chat && tdm_args_has(args, TDM_OPT_SYSTEM)) {
+        status = tdm_fail(err, TDM_E_ARG, "--system needs a chat template, and --raw uses none");
+        tdm_err_where(err, "--system");
+    } else if (status == TDM_OK && is_chat) {
+        status = chat_prompt(job, &buf, err);
+    } else if (status == TDM_OK) {
+        status = tdm_prompt_from_text(&job->prompt, job->model, buf.data, buf.len,
+                                      TDM_TEXT_ADD_SPECIAL | TDM_TEXT_PARSE_SPECIAL, err);
+    }
+    tdm_buf_deinit(&buf);
+    return status;
+}
+
+static tdm_status ids_prompt(generate_job *job, const char *path, tdm_error *err) {
+    tdm_ids ids;
+    tdm_status status = TDM_OK;
+    tdm_ids_init(&ids, job->cli->alloc);
+    status = tdm_input_ids(job->cli->alloc, path, &ids, err);
+    if (status == TDM_OK && ids.len == 0) {
+        status = fail_empty(err);
+    }
+    if (status == TDM_OK) {
+        status = tdm_prompt_from_ids(&job->prompt, job->model, ids.ids, ids.len, err);
+    }
+    tdm_ids_deinit(&ids);
+    return status;
+}
+
+static tdm_status check_sources(const tdm_args *args, tdm_error *err) {
+    const int n = (tdm_args_has(args, TDM_OPT_PROMPT) ? 1 : 0) +
+                  (tdm_args_has(args, TDM_OPT_FILE) ? 1 : 0) +
+                  (tdm_args_has(args, TDM_OPT_IDS) ? 1 : 0);
+    if (n > 1) {
+        return tdm_fail(err, TDM_E_ARG, "give the prompt once: -p, -f or --ids");
+    }
+    if (tdm_args_has(args, TDM_OPT_CHAT) &&
+        (tdm_args_has(args, TDM_OPT_RAW) || tdm_args_has(args, TDM_OPT_IDS))) {
+        return tdm_fail(err, TDM_E_ARG, "--chat goes with neither --raw nor --ids");
+    }
+    if (tdm_args_has(args, TDM_OPT_SYSTEM) && tdm_args_has(args, TDM_OPT_IDS)) {
+        return tdm_fail(err, TDM_E_ARG, "--system does not go with --ids");
+    }
+    if (tdm_args_has(args, TDM_OPT_PROMPT) && tdm_args_text(args, TDM_OPT_PROMPT)[0] == '\0') {
+        return fail_empty(err); /* before a model is loaded for nothing */
+    }
+    return TDM_OK;
+}
+
+/* ---- the answer ---- */
+
+static void write_top(const tdm_event *event, tdm_json_writer *w) {
+    tdm_json_write_key(w, "top");
+    tdm_json_write_begin_array(w);
+    for (int32_t i = 0; i < event->n_top; i++) {
+        tdm_json_write_begin_object(w);
+        tdm_json_write_key(w, "id");
+        tdm_json_write_i64(w, event->top[i].id);
+        tdm_json_write_key(w, "logprob");
+        tdm_json_write_f64(w, (double)event->top[i].logprob, 9);
+        tdm_json_write_end_object(w);
+    }
+    tdm_json_write_end_array(w);
+}
+
+static tdm_status keep_logprob(generate_job *job, const tdm_event *event) {
+    tdm_json_writer w;
+    if (job->logprobs.len > 0) {
+        TDM_TRY(tdm_buf_append_byte(&job->logprobs, ','));
+    }
+    tdm_json_writer_init(&w, &job->logprobs);
+    tdm_json_write_begin_object(&w);
+    tdm_json_write_key(&w, "id");
+    tdm_json_write_i64(&w, event->id);
+    tdm_json_write_key(&w, "logprob");
+    tdm_json_write_f64(&w, (double)event->logprob, 9);
+    write_top(event, &w);
+    tdm_json_write_end_object(&w);
+    return tdm_json_writer_status(&w);
+}
+
+static tdm_status keep_event(generate_job *job, const tdm_event *event) {
+    if (event->id >= 0 && event->is_content) {
+        TDM_TRY(tdm_ids_append(&job->ids, event->id, 0, 0));
+        if (job->has_logprobs) {
+            TDM_TRY(keep_logprob(job, event));
+        }
+    }
+    return event->text_len > 0 ? tdm_buf_append(&job->text, event->text, event->text_len) : TDM_OK;
+}
+
+static tdm_status take_event(generate_job *job, const tdm_event *event, tdm_error *err) {
+    if (job->cli->is_json) {
+        return keep_event(job, event) == TDM_OK ? TDM_OK : tdm_fail_nomem(err, "the answer");
+    }
+    return tdm_out_text(&job->cli->out, event->text, event->text_len, err);
+}
+
+static tdm_status stream(generate_job *job, tdm_error *err) {
+    tdm_event event;
+    tdm_status status = TDM_OK;
+    tdm_interrupt_arm(job->cli->interrupt, job->generation);
+    do {
+        status = tdm_generation_next(job->generation, &event, err);
+        if (status == TDM_OK) {
+            job->finish = event.finish;
+            status = take_event(job, &event, err);
+        }
+    } while (status == TDM_OK && event.finish == TDM_FINISH_NONE);
+    (void)tdm_interrupt_disarm(job->cli->interrupt);
+    if (status == TDM_OK && job->finish == TDM_FINISH_CANCELLED) {
+        job->cli->exit_code = EXIT_INTERRUPTED;
+    }
+    return status;
+}
+
+static double rate(int64_t n, double ms) {
+    return ms > 0.0 && n > 0 ? (double)n * 1e3 / ms : (double)NAN;
+}
+
+static void write_timings(const generate_job *job, const tdm_generation_stats *stats,
+                          tdm_json_writer *w) {
+    tdm_json_write_key(w, "timings");
+    tdm_json_write_begin_object(w);
+    tdm_json_write_key(w, "load_ms");
+    tdm_json_write_f64(w, job->facts.load_ms, 6);
+    tdm_json_write_key(w, "ttft_ms");
+    tdm_json_write_f64(w, stats->prefill_ms, 6);
+    tdm_json_write_key(w, "prefill_tok_s");
+    tdm_json_write_f64(w, rate(stats->n_prompt, stats->prefill_ms), 6);
+    tdm_json_write_key(w, "decode_tok_s");
+    tdm_json_write_f64(w, rate(stats->n_decode - 1, stats->decode_ms), 6);
+    tdm_json_write_key(w, "n_prompt");
+    tdm_json_write_i64(w, stats->n_prompt);
+    tdm_json_write_key(w, "n_decode");
+    tdm_json_write_i64(w, stats->n_decode);
+    tdm_json_write_end_object(w);
+}
+
+static void write_ids(tdm_json_writer *w, const char *key, const int32_t *ids, size_t n) {
+    tdm_json_write_key(w, key);
+    tdm_json_write_begin_array(w);
+    for (size_t i = 0; i < n; i++) {
+        tdm_json_write_i64(w, ids[i]);
+    }
+    tdm_json_write_end_array(w);
+}
+
+/* The logprobs were written as they came; they go in as they are. */
+static void write_logprobs(generate_job *job, tdm_json_writer *w) {
+    tdm_json_write_key(w, "logprobs");
+    if (!job->has_logprobs) {
+        tdm_json_write_null(w);
+        return;
+    }
+    tdm_json_write_begin_array(w);
+    if (job->logprobs.len > 0 &&
+        tdm_buf_append(w->buf, job->logprobs.data, job->logprobs.len) != TDM_OK) {
+        w->status = TDM_E_NOMEM;
+    }
+    tdm_json_write_end_array(w);
+}
+
+static tdm_status put_json(generate_job *job, tdm_error *err) {
+    static const char *const FINISHES[] = {"none", "stop", "length", "cancelled"};
+    tdm_generation_stats stats;
+    tdm_buf buf;
+    tdm_json_writer w;
+    tdm_status status = TDM_OK;
+    size_t n_prompt = 0;
+    const int32_t *prompt_ids = tdm_prompt_ids(job->prompt, &n_prompt);
+    tdm_generation_stats_get(job->generation, &stats);
+    tdm_buf_init(&buf, job->cli->alloc, 0);
+    tdm_json_writer_init(&w, &buf);
+    tdm_json_write_begin_object(&w);
+    write_ids(&w, "prompt_ids", prompt_ids, n_prompt);
+    write_ids(&w, "ids", job->ids.ids, job->ids.len);
+    tdm_json_write_key(&w, "text");
+    if (job->facts.tokenizer != NULL) {
+        tdm_json_write_text(&w, job->text.data, job->text.len);
+    } else {
+        tdm_json_write_null(&w);
+    }
+    tdm_json_write_key(&w, "finish");
+    tdm_json_write_cstr(&w, FINISHES[job->finish]);
+    write_logprobs(job, &w);
+    tdm_json_write_key(&w, "seed");
+    tdm_json_write_u64(&w, stats.seed);
+    write_timings(job, &stats, &w);
+    status = tdm_cli_finish_json(job->cli, &w, err);
+    tdm_buf_deinit(&buf);
+    return status;
+}
+
+static tdm_status end_plain(generate_job *job, const tdm_generation_options *options,
+                            tdm_error *err) {
+    tdm_generation_stats stats;
+    TDM_TRY(tdm_out_end_line(&job->cli->out, err));
+    tdm_generation_stats_get(job->generation, &stats);
+    if (options->temperature > 0.0F && !options->has_seed) {
+        tdm_cli_note(job->cli, "seed %llu", (unsigned long long)stats.seed);
+    }
+    if (job->cli->is_verbose) {
+        tdm_cli_note(job->cli,
+                     "load %.0f ms; prompt %lld tokens, %.1f ms, %.1f tok/s; answer %lld "
+                     "tokens, %.1f tok/s",
+                     job->facts.load_ms, (long long)stats.n_prompt, stats.prefill_ms,
+                     rate(stats.n_prompt, stats.prefill_ms), (long long)stats.n_decode,
+                     rate(stats.n_decode - 1, stats.decode_ms));
+    }
+    return TDM_OK;
+}
+
+static tdm_status generate(generate_job *job, tdm_error *err) {
+    tdm_cli_sampling sampling;
+    const char *ids = tdm_args_text(job->cli->args, TDM_OPT_IDS);
+    tdm_status status = ids != NULL ? ids_prompt(job, ids, err) : text_prompt(job, err);
+    if (status != TDM_OK) {
+        return status;
+    }
+    TDM_TRY_GOTO(status, tdm_cli_sampling_init(&sampling, job->cli, job->model, false, err), done);
+    job->has_logprobs = sampling.options.n_logprobs >= 0;
+    TDM_TRY_GOTO(
+        status,
+        tdm_generation_create(&job->generation, job->model, job->prompt, &sampling.options, err),
+        done);
+    TDM_TRY_GOTO(status, stream(job, err), done);
+    status = job->cli->is_json ? put_json(job, err) : end_plain(job, &sampling.options, err);
+done:
+    tdm_cli_sampling_deinit(&sampling);
+    return status;
+}
+
+tdm_status tdm_verb_generate(tdm_cli *cli, tdm_error *err) {
+    generate_job job = {.cli = cli};
+    tdm_status status = TDM_OK;
+    TDM_TRY(check_sources(cli->args, err));
+    tdm_buf_init(&job.text, cli->alloc, 0);
+    tdm_buf_init(&job.logprobs, cli->alloc, 0);
+    tdm_ids_init(&job.ids, cli->alloc);
+    status = tdm_cli_open_model(cli, cli->args->positional[0], NULL, &job.model, err);
+    if (status == TDM_OK) {
+        tdm_model_describe(job.model, &job.facts);
+        status = generate(&job, err);
+    }
+    tdm_generation_destroy(job.generation);
+    tdm_prompt_destroy(job.prompt);
+    tdm_model_close(job.model);
+    tdm_ids_deinit(&job.ids);
+    tdm_buf_deinit(&job.logprobs);
+    tdm_buf_deinit(&job.text);
+    return status;
+}
