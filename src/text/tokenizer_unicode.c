@@ -15,6 +15,7 @@
 
 #define EXPANSION_MAX 32 /* U+FDFA, the longest, gives 18 */
 #define INSERTION_MAX 16
+#define HANGUL_T_BASE 0x11A7u
 
 typedef struct part {
     uint32_t cp;
@@ -92,6 +93,9 @@ static tdm_status reorder(cluster *c) {
 
 static bool compose_pair(uint32_t first, uint32_t second, uint32_t *out) {
     utf8proc_int32_t pair[2] = {(utf8proc_int32_t)first, (utf8proc_int32_t)second};
+    if (second == HANGUL_T_BASE) { /* no final consonant, but utf8proc 2.8 composes it away */
+        return false;
+    }
     if (utf8proc_normalize_utf32(pair, 2, UTF8PROC_COMPOSE | UTF8PROC_STABLE) != 1) {
         return false;
     }
