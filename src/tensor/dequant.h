@@ -24,7 +24,7 @@ static inline void tdm_k4_scale_min(const uint8_t s[12], int j, uint8_t *out_sca
         *out_scale = s[j] & 63u;
         *out_min = s[j + 4] & 63u;
     } else {
-        *out_scale = (uint8_t)((s[j + 4] & 15u) | ((s[j - 4] >> 6) << 4));
+        *out_scale = (uint8_t)((s[j + 4] & 15) | ((s[j - 4] >> 6) << 4));
         *out_min = (uint8_t)((s[j + 4] >> 4) | ((s[j] >> 6) << 4));
     }
 }
