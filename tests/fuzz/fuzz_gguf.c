@@ -96,7 +96,9 @@ static void check_checkpoint(bool is_parsed, const uint8_t *data, size_t size) {
     if (tdm_checkpoint_open(&checkpoint, NULL, "f/m-00001-of-00002.gguf", &options, &err) ==
         TDM_OK) {
         TDM_CHECK(is_parsed);
-        (void)tdm_generation_config_read(&generation, checkpoint, &err);
+        if (tdm_generation_config_read(&generation, checkpoint, &err) == TDM_OK) {
+            TDM_CHECK(generation.top_k >= -1 && !(generation.temperature < 0.0));
+        }
         if (tdm_model_config_read(&config, checkpoint, &err) == TDM_OK) {
             TDM_CHECK(config.n_layers >= 1 && config.n_layers <= TDM_CONFIG_LAYERS_MAX);
             TDM_CHECK(config.n_heads % config.n_kv_heads == 0 && config.head_dim >= 1);

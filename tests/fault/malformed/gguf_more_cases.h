@@ -124,7 +124,7 @@ static inline void gguf_splits(malformed_case *c) {
     const uint32_t victim = 1 + (uint32_t)case_random(c, n - 1);
     for (uint32_t i = 0; i < n; i++) {
         char path[80];
-        char tensor[16];
+        char tensor[24];
         const bool is_victim = i == victim;
         uint32_t no = i;
         uint32_t count = n;

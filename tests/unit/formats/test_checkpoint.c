@@ -125,6 +125,7 @@ static void refuses_indexes(void **state) {
         {"{\"weight_map\":{\"w1\":\"../b.safetensors\"}}", TDM_E_FORMAT, "not allowed"},
         {"{\"weight_map\":{\"w1\":\"/b.safetensors\"}}", TDM_E_FORMAT, "not allowed"},
         {"{\"weight_map\":{\"w1\":\"x/b.safetensors\"}}", TDM_E_FORMAT, "not allowed"},
+        {"{\"weight_map\":{\"w1\":\"b..c.safetensors\"}}", TDM_E_FORMAT, "not allowed"},
         {"{\"weight_map\":{\"w1\":\"b.bin\"}}", TDM_E_FORMAT, "not allowed"},
         {"{\"weight_map\":{\"w1\":\"b\\u0000.safetensors\"}}", TDM_E_FORMAT, "not allowed"},
         {"{\"weight_map\":{\"w1\":\"b.safetensors\",\"w1\":\"a.safetensors\"}}", TDM_E_FORMAT,

@@ -8,6 +8,7 @@
 static void shapes(void **state) {
     const int64_t big[] = {INT64_MAX, 2};
     const int64_t empty[] = {INT64_MAX, 2, 0};
+    const int64_t first[] = {0, INT64_MAX, 2};
     const int64_t zero[] = {3, 0, 5};
     const int64_t some[] = {3, 4, 5};
     size_t n = 7;
@@ -20,6 +21,7 @@ static void shapes(void **state) {
     assert_int_equal(n, 0);
     assert_false(tdm_shape_bytes(big, 2, 1, &n));
     assert_false(tdm_shape_bytes(empty, 3, 1, &n)); /* also where a later dim is 0 */
+    assert_false(tdm_shape_bytes(first, 3, 1, &n)); /* or an earlier one */
     assert_false(tdm_shape_bytes(big, 1, 8, &n));
     assert_true(tdm_shape_bytes(big, 1, 2, &n));
 }
