@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Hand-written scanners for the split patterns in use, recognised by the exact text of the regular
- * expression. Floor 4. Law: tdm_scan gives for every text the same matches as the expression;
- * tests/unit/text/test_tok_scan.c compares each against PCRE2 on random texts. One pass, no
- * backtracking: time is linear in the match. */
+ * expression. Floor 4. Law: tdm_scan cuts every text into the same pieces (matches and gaps) as the
+ * expression; tests/unit/text/test_tok_scan.c compares each against PCRE2 on random texts. One
+ * pass, no backtracking: time is linear in the match. */
 #ifndef TDM_TEXT_PRETOK_SCAN_H
 #define TDM_TEXT_PRETOK_SCAN_H
 

@@ -9,7 +9,7 @@
 #include "text/bpe.h"
 
 typedef struct tdm_spm {
-    const tdm_text_map *words; /* every spelling, control tokens too, as in the peer */
+    const tdm_text_map *words; /* spellings that text may become: no control, unknown, byte token */
     const float *scores;       /* [n_vocab], finite */
     int32_t byte_ids[256];     /* <0xNN>; -1: none */
     int32_t unk_id;            /* for a byte that has no token; -1: it vanishes */

@@ -295,6 +295,14 @@ static tdm_status read_added(reader *r) {
     return tdm_tokenizer_make_matchers(t, true, r->err);
 }
 
+/* Whether the model may make this token out of plain text: no control, unknown or byte token, as in
+ * SentencePiece. (The peer looks all of them up, so that plain text can come out as a control
+ * token.) */
+static bool is_plain(const tdm_tokenizer *t, int32_t id) {
+    return t->kinds[id] == TDM_TOKEN_NORMAL || t->kinds[id] == TDM_TOKEN_USER ||
+           t->kinds[id] == TDM_TOKEN_UNUSED;
+}
+
 /* Byte-level BPE */
 
 static tdm_status read_pre(reader *r) {
@@ -363,7 +371,9 @@ static tdm_status make_bytes(reader *r) {
         if (len == 1) {
             t->bpe.byte_ids[(uint8_t)raw[0]] = id;
         }
-        (void)tdm_text_map_put(&t->by_bytes, id);
+        if (is_plain(t, id)) {
+            (void)tdm_text_map_put(&t->by_bytes, id);
+        }
     }
     t->bpe.words = &t->by_bytes;
     return TDM_OK;
@@ -394,7 +404,9 @@ static tdm_status read_merges(reader *r, const tdm_gguf_array_ref *list) {
             return refuse_at(r, TDM_E_FORMAT, KEY("merges"), i,
                              "a merge is not two tokens that make a third");
         }
-        tdm_bpe_put(&t->bpe, left, right, (uint32_t)i, id, false);
+        if (is_plain(t, id)) {
+            tdm_bpe_put(&t->bpe, left, right, (uint32_t)i, id, false);
+        }
     }
     return TDM_OK;
 }
@@ -483,7 +495,15 @@ static tdm_status read_spm(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     char spelling[8];
     t->model = TDM_MODEL_SPM;
-    t->spm.words = &t->by_spelling;
+    t->spm.words = &t->by_bytes;
+    if (tdm_text_map_init(&t->by_bytes, &t->arena, t->spellings, (size_t)t->n_vocab) != TDM_OK) {
+        return tdm_fail_nomem(r->err, "a vocabulary");
+    }
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        if (is_plain(t, id)) {
+            (void)tdm_text_map_put(&t->by_bytes, id);
+        }
+    }
     t->spm.unk_id = -1;
     r->adds_prefix_space = true;
     (void)tdm_gguf_get_bool(r->gguf, KEY("add_space_prefix"), &r->adds_prefix_space);

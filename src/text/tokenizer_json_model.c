@@ -74,6 +74,25 @@ static tdm_status read_vocab(tdm_json_reader *r, const tdm_json *vocab) {
     return TDM_OK;
 }
 
+/* Marks the special tokens among the vocabulary. The model must not make them out of plain text, as
+ * the reference's does where its merges were learned over them: text that may not parse special
+ * tokens would still spell them. Text that may is cut before the model sees it. */
+static void mark_special(tdm_json_reader *r, const tdm_json *added) {
+    tdm_tokenizer *t = r->tokenizer;
+    for (size_t i = 0; i < tdm_json_len(added); i++) {
+        const tdm_json *content = tdm_json_get(&added->u.items[i], "content");
+        bool is_special = false;
+        if (tdm_json_is(content, TDM_JSON_STRING) &&
+            tdm_json_as_bool(tdm_json_get(&added->u.items[i], "special"), &is_special) &&
+            is_special) {
+            const int32_t id = tdm_text_map_find(&t->by_spelling, content->u.text, content->len);
+            if (id >= 0) {
+                t->kinds[id] = TDM_TOKEN_CONTROL;
+            }
+        }
+    }
+}
+
 /* The texts that the encoder meets: raw bytes where the pipeline is byte-level. */
 static tdm_status make_words(tdm_json_reader *r) {
     tdm_tokenizer *t = r->tokenizer;
@@ -86,7 +105,8 @@ static tdm_status make_words(tdm_json_reader *r) {
     for (int32_t id = 0; id < t->n_vocab; id++) {
         const tdm_text_ref *spelling = &t->spellings[id];
         size_t len = 0;
-        if (spelling->data == NULL || spelling->len == 0) {
+        if (spelling->data == NULL || spelling->len == 0 ||
+            (t->kinds[id] == TDM_TOKEN_CONTROL && spelling->len > 1)) {
             continue;
         }
         texts[id] = *spelling;
@@ -158,7 +178,9 @@ static tdm_status read_merges(tdm_json_reader *r, const tdm_json *merges) {
                              left < 0 || right < 0 ? "a part of a merge is no token"
                                                    : "the result of a merge is no token");
         }
-        tdm_bpe_put(&t->bpe, left, right, (uint32_t)i, id, true);
+        if (t->kinds[id] != TDM_TOKEN_CONTROL) {
+            tdm_bpe_put(&t->bpe, left, right, (uint32_t)i, id, true);
+        }
     }
     return TDM_OK;
 }
@@ -181,7 +203,9 @@ static tdm_status read_unknown(tdm_json_reader *r, const tdm_json *model) {
     if (t->unk < 0) {
         return tdm_json_refuse(r, TDM_E_FORMAT, MODEL ".unk_token", "unk_token is no token");
     }
-    t->kinds[t->unk] = TDM_TOKEN_UNKNOWN;
+    if (t->kinds[t->unk] != TDM_TOKEN_CONTROL) {
+        t->kinds[t->unk] = TDM_TOKEN_UNKNOWN;
+    }
     return TDM_OK;
 }
 
@@ -301,6 +325,7 @@ tdm_status tdm_json_read_model(tdm_json_reader *r, const tdm_json *root) {
     }
     TDM_TRY(tdm_tokenizer_reserve(t, n_vocab, r->err));
     TDM_TRY(read_vocab(r, vocab));
+    mark_special(r, added);
     TDM_TRY(read_bpe(r, model));
     return read_added(r, added);
 }
