@@ -170,7 +170,7 @@ static inline void gguf_controls(malformed_case *c) {
     bytes_set(&b, 4, 2 + case_random(c, 2), 4);
     for (uint64_t i = 0; i < n_keys; i++) {
         const uint32_t type = (uint32_t)case_random(c, 13);
-        char key[24];
+        char key[32];
         (void)snprintf(key, sizeof key, "key.%llu", (unsigned long long)i);
         gguf_key(&b, key, type);
         if (type == 8) {
@@ -190,7 +190,7 @@ static inline void gguf_controls(malformed_case *c) {
         end += 64 + 32 * case_random(c, 3);
     }
     for (uint64_t i = 0; i < n_tensors; i++) {
-        char name[24];
+        char name[32];
         (void)snprintf(name, sizeof name, "tensor.%llu", (unsigned long long)i);
         gguf_tensor(&b, name, 1 + case_random(c, 16), 0, 0, at[i]);
     }
