@@ -23,6 +23,9 @@
 #include <math.h>
 #include <string.h>
 
+/* Room for one token's text; longer ones (a vocabulary may hold any) grow it once. */
+#define PIECE_BYTES 1024
+
 struct tdm_generation {
     tdm_model *model;
     tdm_request request;
@@ -194,6 +197,10 @@ static tdm_status build(tdm_generation *g, const tdm_prompt *prompt,
     TDM_TRY(take_request(g, prompt, options, err));
     TDM_TRY(set_limits(g, prompt->ids.len, err));
     TDM_TRY(make_stops(g, err));
+    if (tdm_buf_reserve(&g->pieces, PIECE_BYTES) != TDM_OK ||
+        tdm_buf_reserve(&g->text, PIECE_BYTES + TDM_STOP_BYTES_MAX) != TDM_OK) {
+        return tdm_fail_nomem(err, "an answer's text");
+    }
     TDM_TRY(tdm_sampler_create(&g->sampler, model->alloc, &g->request.sampling,
                                model->config.n_vocab, err));
     if (model->tokenizer != NULL) {

@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+/* What is held, and one token's text behind it: pushes of that size allocate nothing. */
+#define HELD_BYTES (TDM_STOP_BYTES_MAX + 1024)
+
 tdm_status tdm_stops_init(tdm_stops *stops, const tdm_alloc *alloc, const char *const *texts,
                           size_t n, tdm_error *err) {
     memset(stops, 0, sizeof *stops);
@@ -28,7 +31,7 @@ tdm_status tdm_stops_init(tdm_stops *stops, const tdm_alloc *alloc, const char *
         stops->texts_bytes += stops->lens[i];
     }
     stops->texts = tdm_mem_alloc(alloc, stops->texts_bytes);
-    if (stops->texts == NULL) {
+    if (stops->texts == NULL || tdm_buf_reserve(&stops->held, HELD_BYTES) != TDM_OK) {
         return tdm_fail_nomem(err, "stop texts");
     }
     stops->n = n;
