@@ -196,10 +196,18 @@ typedef struct slice {
     int64_t start, stop, step;
 } slice;
 
+static int64_t int_part(const jval *v) {
+    if (v->kind == JK_BIG) {
+        return v->u.s[0] == '-' ? INT64_MIN / 2 : INT64_MAX / 2;
+    }
+    return v->u.i;
+}
+
 /* Python's slice.indices. */
 static tdm_status slice_indices(jinja_vm *vm, const jval parts[3], int64_t n, slice *out) {
     for (int i = 0; i < 3; i++) {
-        if (!tdm_jinja_is_intlike(&parts[i]) && parts[i].kind != JK_NONE) {
+        if (!tdm_jinja_is_intlike(&parts[i]) && parts[i].kind != JK_NONE &&
+            parts[i].kind != JK_BIG) {
             if (parts[i].kind == JK_UNDEF) {
                 return tdm_jinja_raise_undefined(vm, &parts[i]);
             }
@@ -207,7 +215,7 @@ static tdm_status slice_indices(jinja_vm *vm, const jval parts[3], int64_t n, sl
                                    tdm_jinja_type_name(&parts[i]));
         }
     }
-    out->step = parts[2].kind == JK_NONE ? 1 : parts[2].u.i;
+    out->step = parts[2].kind == JK_NONE ? 1 : int_part(&parts[2]);
     if (out->step == 0) {
         return tdm_jinja_raise(vm, "slice step cannot be zero");
     }
@@ -220,7 +228,7 @@ static tdm_status slice_indices(jinja_vm *vm, const jval parts[3], int64_t n, sl
             *ends[i] = (i == 0) == (out->step < 0) ? high : low;
             continue;
         }
-        int64_t at = parts[i].u.i;
+        int64_t at = int_part(&parts[i]);
         if (at < 0) {
             at = at < -n ? low : at + n;
             at = at < low ? low : at;
@@ -262,9 +270,7 @@ tdm_status tdm_jinja_slice(jinja_vm *vm, const jval *v, const jval parts[3], jva
         return tdm_jinja_raise_undefined(vm, v);
     }
     if (!tdm_jinja_is_list(v) && v->kind != JK_TUPLE && v->kind != JK_RANGE) {
-        static const char SLICE[] = "a slice";
-        *out = tdm_jinja_undefined(SLICE, sizeof SLICE - 1);
-        return TDM_OK;
+        return tdm_jinja_raise(vm, "'%s' object cannot be sliced", tdm_jinja_type_name(v));
     }
     slice s = {0};
     TDM_TRY(slice_indices(vm, parts, tdm_jinja_n_items(v), &s));

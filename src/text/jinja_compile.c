@@ -512,7 +512,7 @@ static tdm_status stmt_endfilter(jcompiler *c) {
     c->is_soft = false;
     TDM_TRY(filters_at(c, b.target));
     c->is_soft = was_soft;
-    return emit(c, JX_OUT, 0);
+    return tdm_jinja_emit(c, JX_OUT, 1, 0, 0, tdm_jinja_peek(c)->pos);
 }
 
 static tdm_status stmt_with(jcompiler *c) {

@@ -14,6 +14,12 @@ static tdm_status items_of(jargs *a, jval *out, uint32_t *out_n) {
     return tdm_jinja_charge(a->vm, *out_n);
 }
 
+/* map and select take nothing from a value that is false, whatever it is. */
+static tdm_status true_items_of(jargs *a, jval *out, uint32_t *out_n) {
+    *out_n = 0;
+    return tdm_jinja_truth(a->value) ? items_of(a, out, out_n) : TDM_OK;
+}
+
 static tdm_status filter_list(jargs *a, jval *out) {
     jval items = {0};
     uint32_t n = 0;
@@ -185,7 +191,7 @@ static tdm_status filter_map(jargs *a, jval *out) {
     jval items = {0};
     uint32_t n = 0;
     uint32_t id = 0;
-    TDM_TRY(items_of(a, &items, &n));
+    TDM_TRY(true_items_of(a, &items, &n));
     TDM_TRY(tdm_jinja_seq_new(a->vm, JK_GEN, n, out));
     const jval *path = a->n == 0 ? named_arg(a, "attribute") : NULL;
     if (path != NULL) {
@@ -213,7 +219,7 @@ static tdm_status filter_items_by(jargs *a, bool keeps, bool has_path, jval *out
     uint32_t n = 0;
     uint32_t id = 0;
     const uint32_t skip = has_path ? 1 : 0;
-    TDM_TRY(items_of(a, &items, &n));
+    TDM_TRY(true_items_of(a, &items, &n));
     TDM_TRY(tdm_jinja_seq_new(a->vm, JK_GEN, 0, out));
     if (a->n < skip) {
         return tdm_jinja_raise(a->vm, "the name of an attribute is missing");

@@ -189,17 +189,19 @@ static tdm_status filter_truncate(jargs *a, jval *out) {
     if (a->arg[3].kind != JK_NONE) {
         TDM_TRY(tdm_jinja_arg_int(a, 3, 5, &leeway));
     }
-    if (a->value->kind != JK_STR || end.kind != JK_STR) {
-        return tdm_jinja_raise(a->vm, "truncate wants strings");
-    }
-    const int64_t n_end = (int64_t)tdm_jinja_count(&end);
+    jval count = {0};
+    const int64_t n_end = end.kind == JK_STR ? (int64_t)tdm_jinja_count(&end) : INT64_MAX;
     if (length < n_end || leeway < 0) {
         return tdm_jinja_raise(a->vm, "truncate wants a length that holds the end mark");
     }
-    const int64_t n = (int64_t)tdm_jinja_count(a->value);
-    if (n <= length || n - length <= leeway) {
+    TDM_TRY(filter_length(a, &count));
+    if (count.u.i <= length || count.u.i - length <= leeway) {
         *out = *a->value;
         return TDM_OK;
+    }
+    if (a->value->kind != JK_STR) {
+        return tdm_jinja_raise(a->vm, "truncate wants a string, not %s",
+                               tdm_jinja_type_name(a->value));
     }
     const size_t stop = tdm_jinja_offset(a->value, (size_t)(length - n_end));
     TDM_TRY(tdm_jinja_sub(a->vm, a->value, 0, stop, &cut));
@@ -455,6 +457,10 @@ static tdm_status filter_round(jargs *a, jval *out) {
     const bool is_floor = is_word(&method, "floor");
     if (!is_common && !is_ceil && !is_floor) {
         return tdm_jinja_raise(a->vm, "method must be common, ceil or floor");
+    }
+    if (a->value->kind == JK_BIG && is_common && places >= 0) {
+        *out = *a->value;
+        return TDM_OK;
     }
     if (!tdm_jinja_is_number(a->value) || a->value->kind == JK_BIG || places < -300) {
         if (a->value->kind == JK_UNDEF) {

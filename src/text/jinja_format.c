@@ -314,7 +314,8 @@ tdm_status tdm_jinja_percent(jinja_vm *vm, const jval *fmt, const jval *args, jv
             TDM_TRY(percent_field(&p));
         }
     }
-    const bool is_single = args->kind != JK_TUPLE && !tdm_jinja_is_map(args);
+    const bool is_single = args->kind != JK_TUPLE && !tdm_jinja_is_map(args) &&
+                           !tdm_jinja_is_list(args) && args->kind != JK_RANGE;
     if ((args->kind == JK_TUPLE && p.next < tdm_jinja_n_items(args)) ||
         (is_single && p.next == 0)) {
         return tdm_jinja_raise(vm, "not all arguments converted during string formatting");

@@ -244,6 +244,31 @@ tdm_status tdm_jinja_add(jinja_vm *vm, const jval *values, uint32_t n, jval *out
     return TDM_OK;
 }
 
+/* An integer beyond int64, or the smallest int64: its digits with another sign. */
+static tdm_status negate_big(jinja_vm *vm, const jval *v, bool is_minus, jval *out) {
+    *out = *v;
+    if (!is_minus) {
+        return TDM_OK;
+    }
+    if (v->kind != JK_BIG) {
+        return too_large(vm);
+    }
+    if (v->u.s[0] == '-') {
+        out->u.s++;
+        out->len--;
+        return TDM_OK;
+    }
+    char *digits = tdm_jinja_alloc(vm, v->len + 2u, 1);
+    if (digits == NULL) {
+        return tdm_jinja_nomem(vm);
+    }
+    digits[0] = '-';
+    memcpy(digits + 1, v->u.s, v->len + 1u);
+    out->u.s = digits;
+    out->len++;
+    return TDM_OK;
+}
+
 tdm_status tdm_jinja_negate(jinja_vm *vm, const jval *v, bool is_minus, jval *out) {
     if (v->kind == JK_FLOAT) {
         *out = tdm_jinja_float(is_minus ? -v->u.f : v->u.f);
@@ -252,7 +277,7 @@ tdm_status tdm_jinja_negate(jinja_vm *vm, const jval *v, bool is_minus, jval *ou
     } else if (v->kind == JK_UNDEF) {
         return tdm_jinja_raise_undefined(vm, v);
     } else if (tdm_jinja_is_number(v)) {
-        return too_large(vm);
+        return negate_big(vm, v, is_minus, out);
     } else {
         return tdm_jinja_raise(vm, "bad operand type for unary %s: '%s'", is_minus ? "-" : "+",
                                tdm_jinja_type_name(v));

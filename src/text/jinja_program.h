@@ -12,7 +12,7 @@
 typedef enum jopcode {
     JX_END,           /* the rendering is complete */
     JX_TEXT,          /* -- ; writes constant a */
-    JX_OUT,           /* v -- ; writes its text */
+    JX_OUT,           /* v -- ; writes its text; x 1: v must be a string */
     JX_CONST,         /* -- constant a */
     JX_NAME,          /* -- value of name a */
     JX_STORE,         /* v -- ; into name a of the innermost scope */

@@ -145,6 +145,7 @@ static tdm_status add_repr_of_text(jbuild *b, const jval *v) {
     const bool is_untrusted = tdm_jinja_is_untrusted(v);
     char text[16];
     TDM_TRY(tdm_jinja_charge(b->vm, v->len / 16));
+    TDM_TRY(add(b, (v->flags & JV_SAFE) != 0 ? "Markup(" : ""));
     TDM_TRY(tdm_jinja_build_add(b, &quote, 1, false));
     for (size_t at = 0; at < v->len;) {
         uint32_t cp = 0;
@@ -168,7 +169,8 @@ static tdm_status add_repr_of_text(jbuild *b, const jval *v) {
         TDM_TRY(tdm_jinja_build_add(b, s, len, is_untrusted));
         at += n;
     }
-    return tdm_jinja_build_add(b, &quote, 1, false);
+    TDM_TRY(tdm_jinja_build_add(b, &quote, 1, false));
+    return add(b, (v->flags & JV_SAFE) != 0 ? ")" : "");
 }
 
 static bool has_parts(const jval *v) {

@@ -648,6 +648,10 @@ static tdm_status step_value(jinja_vm *vm, const jinstruction *i, uint32_t *pc) 
     switch (i->op) {
     case JX_OUT:
         vm->n_stack--;
+        if (i->x != 0 && top->kind != JK_STR) {
+            return tdm_jinja_raise(vm, "the filters of a block must give a string, not %s",
+                                   tdm_jinja_type_name(top));
+        }
         return write_value(vm, top);
     case JX_STORE:
         vm->n_stack--;
