@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The socket table: loopback TCP and the simulated network through one kit; then each fault of the
- * simulated one. */
+ * The simulated network through the kit of the socket table, then each of its faults. The same kit
+ * runs loopback TCP in tests/unit/server/test_socket_posix.c, where the server room is linked. */
 #include "contract/socket_kit.h"
-
-#include "server/socket_posix.h"
-
-static void test_posix(void **state) {
-    tdm_alloc_tracker tracker;
-    tdm_net_posix posix;
-    (void)state;
-    tdm_alloc_tracker_init(&tracker, NULL);
-    tdm_net_posix_init(&posix, &tracker.alloc);
-    socket_kit_run(&posix.net, tdm_clock_system());
-    assert_int_equal(atomic_load(&tracker.live_bytes), 0);
-}
 
 typedef struct sim_fixture {
     tdm_alloc_tracker tracker;
@@ -185,50 +173,12 @@ static void test_sim_does_not_hang(void **state) {
     sim_close(&f); /* with sockets still open */
 }
 
-/* S6: a failed call leaves nothing behind, for both implementations. */
-static void fail_each_allocation(const tdm_net *net, const tdm_clock *clock,
-                                 tdm_alloc_tracker *tracker) {
-    const size_t live = atomic_load(&tracker->live_bytes);
-    for (size_t nth = 1; nth < 20; nth++) {
-        tdm_error err;
-        socket_kit kit = {net, clock, NULL, 0};
-        tdm_socket *client = NULL;
-        tdm_socket *server = NULL;
-        tracker->fail_at = atomic_load(&tracker->n_calls) + nth;
-        tdm_status status = net->listen(net->ctx, SOCKET_KIT_HOST, 0, 8, &kit.listener, &err);
-        if (status == TDM_OK) {
-            status = net->connect(net->ctx, SOCKET_KIT_HOST, net->port(net->ctx, kit.listener),
-                                  &client, &err);
-        }
-        if (status == TDM_OK) {
-            assert_true(socket_kit_wait(&kit, kit.listener, TDM_SOCKET_READABLE));
-            status = net->accept(net->ctx, kit.listener, &server, &err);
-        }
-        tracker->fail_at = 0;
-        net->close(net->ctx, server);
-        net->close(net->ctx, client);
-        net->close(net->ctx, kit.listener);
-        assert_int_equal(atomic_load(&tracker->live_bytes), live);
-        if (status == TDM_OK) {
-            assert_true(nth > 2);
-            return;
-        }
-        assert_int_equal(status, TDM_E_NOMEM);
-    }
-    fail_msg("never succeeded");
-}
-
 static void test_every_allocation_fails(void **state) {
     sim_fixture f;
-    tdm_alloc_tracker tracker;
-    tdm_net_posix posix;
     tdm_error err;
     (void)state;
-    tdm_alloc_tracker_init(&tracker, NULL);
-    tdm_net_posix_init(&posix, &tracker.alloc);
-    fail_each_allocation(&posix.net, tdm_clock_system(), &tracker);
     sim_open(&f, 1, 100);
-    fail_each_allocation(tdm_net_sim_net(f.sim), &f.clock.clock, &f.tracker);
+    socket_kit_without_memory(tdm_net_sim_net(f.sim), &f.clock.clock, &f.tracker);
     sim_close(&f);
     f.tracker.fail_at = atomic_load(&f.tracker.n_calls) + 1;
     assert_int_equal(tdm_net_sim_create(&f.sim, &f.tracker.alloc, &f.clock.clock, 1, 100, &err),
@@ -238,7 +188,6 @@ static void test_every_allocation_fails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_posix),
         cmocka_unit_test(test_sim),
         cmocka_unit_test(test_sim_short_and_stalled),
         cmocka_unit_test(test_sim_close_at),
