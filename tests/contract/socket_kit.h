@@ -159,7 +159,7 @@ static inline void socket_kit_busy(const socket_kit *kit) {
     assert_int_equal(n, 0);
     tdm_socket_wait waits[3] = {
         {kit->listener, TDM_SOCKET_READABLE, 7}, {server, TDM_SOCKET_READABLE, 7}, {client, 0, 7}};
-    const int64_t delays_ns[] = {0, -SOCKET_KIT_SECOND, 1, 3000000};
+    const int64_t delays_ns[] = {0, -SOCKET_KIT_SECOND, 1, 999999, 3000000};
     for (size_t i = 0; i < SUPPORT_LEN(delays_ns); i++) {
         const int64_t start = kit->clock->monotonic_ns(kit->clock->ctx);
         n = 9;

@@ -132,6 +132,26 @@ static void test_sim_reset_at(void **state) {
     }
 }
 
+/* Closing with bytes unread is a reset, as TCP has it: what was on its way back is lost. */
+static void test_sim_close_unread(void **state) {
+    sim_fixture f;
+    tdm_socket *client = NULL;
+    tdm_socket *server = NULL;
+    uint8_t byte = 5;
+    size_t n = 0;
+    (void)state;
+    sim_open(&f, 1, 100);
+    socket_kit_open(&f.kit, tdm_net_sim_net(f.sim), &f.clock.clock);
+    const tdm_net *net = f.kit.net;
+    socket_kit_pair(&f.kit, &client, &server);
+    assert_int_equal(net->write(net->ctx, client, &byte, 1, &n, NULL), TDM_OK);
+    assert_int_equal(net->write(net->ctx, server, &byte, 1, &n, NULL), TDM_OK);
+    net->close(net->ctx, server);
+    assert_int_equal(net->read(net->ctx, client, &byte, 1, &n, NULL), TDM_E_NETWORK);
+    assert_int_equal(net->write(net->ctx, client, &byte, 1, &n, NULL), TDM_E_NETWORK);
+    sim_close(&f);
+}
+
 /* The same seed is the same run. */
 static void test_sim_is_a_function_of_the_seed(void **state) {
     int64_t times[3];
@@ -192,6 +212,7 @@ int main(void) {
         cmocka_unit_test(test_sim_short_and_stalled),
         cmocka_unit_test(test_sim_close_at),
         cmocka_unit_test(test_sim_reset_at),
+        cmocka_unit_test(test_sim_close_unread),
         cmocka_unit_test(test_sim_is_a_function_of_the_seed),
         cmocka_unit_test(test_sim_does_not_hang),
         cmocka_unit_test(test_every_allocation_fails),

@@ -204,6 +204,7 @@ static void test_refused(void **state) {
         "\"\\ud83d\\\\ude00\"",
         "\"\\ud83dx\"",
         "\"\\ude00\\ud83d\"",
+        "\"\\ude00\\ude00\"",
         "{\"\\udc00\":1}",
         "\"\\ud83d\\ude0\"",
     };
