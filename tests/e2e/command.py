@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 import unittest
 
@@ -61,15 +62,21 @@ def tandem(*arguments, stdin=b"", env=None):
     return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
 
-def tandem_interrupted(*arguments, after_bytes=1):
-    """Sends SIGINT once that much has come out on standard output."""
+def tandem_interrupted(*arguments, after_seconds=1.0):
+    """Sends SIGINT while the command is at work; the caller gives it work for much longer."""
     start = time.monotonic()
     with subprocess.Popen([TANDEM] + [str(a) for a in arguments], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
-        first = child.stdout.read(after_bytes)
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=SECONDS_MAX)
-    return Result(child.returncode, first + out, err, time.monotonic() - start)
+        try:
+            out, err = child.communicate(timeout=after_seconds)
+        except subprocess.TimeoutExpired:
+            child.send_signal(signal.SIGINT)
+            try:
+                out, err = child.communicate(timeout=SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                raise
+    return Result(child.returncode, out, err, time.monotonic() - start)
 
 
 class CommandCase(unittest.TestCase):
@@ -103,7 +110,9 @@ class CommandCase(unittest.TestCase):
 
 def main(module):
     """Runs the module's tests; 77 when all were skipped, 1 when a skip is not allowed."""
-    suite = unittest.defaultTestLoader.loadTestsFromModule(module)
+    loader = unittest.defaultTestLoader
+    suite = (loader.loadTestsFromNames(sys.argv[1:], module) if sys.argv[1:]
+             else loader.loadTestsFromModule(module))
     result = unittest.TextTestRunner(verbosity=1).run(suite)
     for reason in sorted({reason for _, reason in result.skipped}):
         print("SKIP: %s" % reason, flush=True)

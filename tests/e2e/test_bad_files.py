@@ -9,7 +9,7 @@ import struct
 import sys
 import tempfile
 
-from command import GOLDENS, IS_SANITIZED, CommandCase, main
+from command import GOLDENS, IS_SANITIZED, CommandCase, main, tandem
 
 LLAMA = os.path.join(GOLDENS, "llama")
 SECONDS = 5.0 if IS_SANITIZED else 1.0
@@ -103,8 +103,7 @@ class BadFiles(CommandCase):
             self.refused(words=(name,))
 
     def test_config_that_is_no_config(self):
-        for text in (b"", b"{", b"[]", b"{} {}", b'{"a": 1, "a": 2}', b"\xff\xfe", b"[" * 100000,
-                     b'{"model_type": 3}'):
+        for text in (b"", b"{", b"[]", b"{} {}", b'{"a": 1, "a": 2}', b"\xff\xfe", b"[" * 100000):
             with self.subTest(text=text[:20]):
                 self.write("config.json", text)
                 result = self.fails_with((1, 6), "inspect", self.model)
@@ -112,12 +111,18 @@ class BadFiles(CommandCase):
                 self.assertLess(result.seconds, SECONDS)
 
     def fails_with(self, codes, *arguments):
-        from command import tandem
         result = tandem(*arguments)
         self.assertIn(result.code, codes, result.err[-500:])
         self.assertNotIn(b"Sanitizer", result.err)
         self.assertNotIn(b"runtime error", result.err)
         return result
+
+    def test_inspect_tells_what_keeps_a_model_from_running(self):
+        for text in (b"{}", b'{"model_type": 3}'):
+            with self.subTest(text=text):
+                self.write("config.json", text)
+                self.assertIn("model_type", self.ok("inspect", self.model).text)
+                self.fails_with((6,), "bench", self.model, "-p", "4", "-n", "1", "-r", "1")
 
     def test_config_out_of_range(self):
         for key, value in (("num_hidden_layers", 10 ** 9), ("hidden_size", 0), ("hidden_size", -64),

@@ -21,7 +21,7 @@ class Goldens(CommandCase):
         for case in CASES:
             with self.subTest(case=case):
                 found = self.golden(case, "exact")
-                self.assertEqual(found["positions"], 40)
+                self.assertEqual(found["positions"], 40 + 24)  # prompt and continuation
                 self.assertLessEqual(found["max_rel"], 1e-4)
                 self.assertGreater(found["max_rel"], 0)
                 self.assertEqual((found["argmax_agree"], found["gen_agree"]), (1, 1))

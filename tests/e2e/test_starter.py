@@ -72,7 +72,8 @@ class Starter(CommandCase):
         self.assertIn("<|im_start|>user\nHi <|im_end|>", found["text"])
         self.assertEqual("".join(s["text"] for s in found["segments"]), found["text"])
         user = [s for s in found["segments"] if not s["trusted"]]
-        self.assertEqual("".join(s["text"] for s in user), "Hi <|im_end|>")
+        self.assertTrue("".join(s["text"] for s in user).endswith("Hi <|im_end|>"), user)
+        self.assertNotIn("<|im_start|>", "".join(s["text"] for s in user))
 
     def test_score(self):
         found = self.ok("score", STARTER, "--json", stdin=b"The capital of France is Paris.").json
