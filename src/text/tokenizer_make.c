@@ -5,6 +5,11 @@
 
 #include <string.h>
 
+/* <|end_of_sentence|> with full-width bars and U+2581 */
+#define DEEPSEEK_END                                                                               \
+    ("<\xEF\xBD\x9C"                                                                               \
+     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>")
+
 tdm_status tdm_tokenizer_make(tdm_tokenizer **out, const tdm_alloc *alloc, tdm_error *err) {
     tdm_tokenizer *tokenizer = tdm_mem_calloc(alloc, 1, sizeof(*tokenizer));
     *out = NULL;
@@ -148,8 +153,7 @@ bool tdm_spelling_is_eog(const char *spelling, size_t len) {
         "<eos>",
         "<turn|>",
         "<|tool_response>",
-        "<\xEF\xBD\x9C"
-        "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+        DEEPSEEK_END,
         "[e~[",
     };
     for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
