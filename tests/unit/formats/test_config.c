@@ -399,6 +399,153 @@ static void reads_gguf(void **state) {
     assert_memory_equal(c.is_sliding, "\0\1", 2);
 }
 
+/* A whole file from its keys, with one F32 tensor of two dimensions. */
+static tdm_status read_keys(edit_fn *write, uint64_t n_keys, const char *tensor,
+                            tdm_model_config *out, tdm_error *err) {
+    bytes b = {0};
+    mem_fs m;
+    const tdm_checkpoint_options options = {.fs = &m.fs};
+    tdm_checkpoint *checkpoint = NULL;
+    tdm_status status = TDM_OK;
+    gguf_head(&b, 1, n_keys);
+    write(&b);
+    gguf_tensor(&b, tensor, 4, 6, 0, 0);
+    bytes_pad(&b, 32);
+    bytes_fill(&b, 0, 96);
+    mem_fs_init(&m);
+    mem_fs_put(&m, "m.gguf", b.data, b.len);
+    assert_int_equal(tdm_checkpoint_open(&checkpoint, NULL, "m.gguf", &options, err), TDM_OK);
+    status = tdm_model_config_read(out, checkpoint, err);
+    tdm_checkpoint_close(checkpoint);
+    bytes_free(&b);
+    return status;
+}
+
+static void write_sizes(bytes *b, const char *arch) {
+    char key[80];
+    static const char *const NAMES[] = {"block_count", "context_length", "embedding_length",
+                                        "attention.head_count"};
+    gguf_kv_text(b, "general.architecture", arch);
+    for (size_t i = 0; i < SUPPORT_LEN(NAMES); i++) {
+        (void)snprintf(key, sizeof key, "%s.%s", arch, NAMES[i]);
+        gguf_kv_u32(b, key, 4);
+    }
+}
+
+static void write_smollm3(bytes *b) { /* experts' size, the other epsilon, no vocabulary */
+    write_sizes(b, "smollm3");
+    gguf_kv_u32(b, "smollm3.expert_feed_forward_length", 4);
+    gguf_kv_f32(b, "smollm3.attention.layer_norm_epsilon", 0.25F);
+    gguf_kv_text(b, "smollm3.rope.scaling.type", "none");
+}
+
+static void write_no_mlp(bytes *b) {
+    write_sizes(b, "llama");
+}
+
+static void write_no_architecture(bytes *b) {
+    gguf_kv_u32(b, "general.architecture", 3);
+}
+
+static void write_long_architecture(bytes *b) {
+    char name[100];
+    memset(name, 'x', sizeof name);
+    name[sizeof name - 1] = '\0';
+    gguf_kv_text(b, "general.architecture", name);
+}
+
+static void write_no_epsilon(bytes *b) {
+    write_sizes(b, "llama");
+    gguf_kv_u32(b, "llama.feed_forward_length", 4);
+}
+
+static void whole_files(void **state) {
+    tdm_model_config c;
+    tdm_error err = {0};
+    (void)state;
+    assert_int_equal(read_keys(write_smollm3, 8, "token_embd.weight", &c, &err), TDM_OK);
+    assert_int_equal(c.n_vocab, 6); /* rows of the embedding */
+    assert_int_equal(c.intermediate, 0);
+    assert_true(c.norm_eps == 0.25);
+    assert_int_equal(c.n_no_rope, 4);
+    assert_memory_equal(c.has_rope, "\1\1\1\0", 4);
+    assert_int_equal(read_keys(write_smollm3, 8, "other", &c, &err), TDM_E_FORMAT);
+    assert_non_null(strstr(err.what, "vocabulary has 0 tokens"));
+    assert_int_equal(read_keys(write_no_mlp, 5, "token_embd.weight", &c, &err), TDM_E_FORMAT);
+    assert_non_null(strstr(err.where, "llama.feed_forward_length"));
+    assert_int_equal(read_keys(write_no_epsilon, 6, "token_embd.weight", &c, &err), TDM_E_FORMAT);
+    assert_non_null(strstr(err.what, "epsilon"));
+    assert_int_equal(read_keys(write_no_architecture, 1, "x", &c, &err), TDM_E_FORMAT);
+    assert_non_null(strstr(err.what, "general.architecture is missing"));
+    assert_int_equal(read_keys(write_long_architecture, 1, "x", &c, &err), TDM_E_FORMAT);
+    assert_non_null(strstr(err.what, "too long"));
+}
+
+static void add_bad_id(bytes *b) {
+    gguf_key(b, "tokenizer.ggml.bos_token_id", 5);
+    bytes_u32(b, UINT32_MAX);
+}
+
+static void add_type_of_number(bytes *b) {
+    gguf_kv_u32(b, "llama.rope.scaling.type", 1);
+}
+
+static void add_linear(bytes *b) {
+    gguf_kv_text(b, "llama.rope.scaling.type", "linear");
+    gguf_kv_f32(b, "llama.rope.scaling.factor", 2.0F);
+}
+
+static void add_multiplier(bytes *b) {
+    gguf_kv_text(b, "llama.rope.scaling.type", "yarn");
+    gguf_kv_f32(b, "llama.rope.scaling.factor", 2.0F);
+    gguf_kv_f32(b, "llama.rope.scaling.yarn_log_multiplier", 0.125F);
+}
+
+static void add_bad_pattern(bytes *b) {
+    gguf_key(b, "llama.attention.sliding_window_pattern", 9);
+    bytes_u32(b, 7);
+    bytes_u64(b, 3);
+    bytes_fill(b, 1, 3);
+}
+
+static void add_sliding_without_window(bytes *b) {
+    gguf_key(b, "llama.attention.sliding_window_pattern", 9);
+    bytes_u32(b, 7);
+    bytes_u64(b, 2);
+    bytes_fill(b, 1, 2);
+}
+
+static void add_wide_rotation(bytes *b) {
+    gguf_kv_u32(b, "llama.rope.dimension_count", 17);
+}
+
+static void gguf_edges(void **state) {
+    static const struct {
+        edit_fn *edit;
+        uint64_t n_keys;
+        const char *says;
+    } CASES[] = {
+        {add_bad_id, 1, "tokenizer.ggml.bos_token_id"},
+        {add_type_of_number, 1, "is no text"},
+        {add_bad_pattern, 1, "array of 2 bools"},
+        {add_sliding_without_window, 1, "no sliding_window"},
+        {add_wide_rotation, 1, "more dimensions rotate"},
+    };
+    tdm_model_config c;
+    tdm_error err = {0};
+    (void)state;
+    for (size_t i = 0; i < SUPPORT_LEN(CASES); i++) {
+        assert_int_equal(read_gguf(CASES[i].edit, CASES[i].n_keys, "x", &c, &err), TDM_E_FORMAT);
+        assert_non_null(strstr(err.what, CASES[i].says));
+    }
+    assert_int_equal(read_gguf(add_linear, 2, "x", &c, &err), TDM_OK);
+    assert_int_equal(c.rope.kind, TDM_ROPE_LINEAR);
+    assert_true(c.rope.factor == 2.0);
+    assert_int_equal(read_gguf(add_multiplier, 3, "x", &c, &err), TDM_OK);
+    assert_true(c.rope.mscale == 1.25 && c.rope.mscale_all_dim == 1.25);
+    assert_true(c.rope.attention_factor == 0.0);
+}
+
 static void refuses_gguf(void **state) {
     tdm_model_config c;
     tdm_error err = {0};
@@ -460,6 +607,8 @@ int main(void) {
         cmocka_unit_test(refuses),
         cmocka_unit_test(reads_gguf),
         cmocka_unit_test(refuses_gguf),
+        cmocka_unit_test(whole_files),
+        cmocka_unit_test(gguf_edges),
         cmocka_unit_test(sampling_defaults),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
