@@ -40,14 +40,10 @@ function(tdm_install)
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tandem)
     install(FILES ${PROJECT_BINARY_DIR}/tandem.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
     install(FILES ${PROJECT_SOURCE_DIR}/include/tandem/tandem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem)
-    # The man page and the completion are written by the command itself, from its table of options.
-    set(page ${PROJECT_BINARY_DIR}/tandem.1)
-    set(completion ${PROJECT_BINARY_DIR}/tandem.bash)
-    add_custom_command(OUTPUT ${page} COMMAND tandem help-man > ${page} DEPENDS tandem VERBATIM)
-    add_custom_command(OUTPUT ${completion} COMMAND tandem help-bash > ${completion} DEPENDS tandem VERBATIM)
-    add_custom_target(tandem_pages ALL DEPENDS ${page} ${completion})
-    install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-    install(FILES ${completion} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tandem)
+    # Written by the command from its table of options (`tandem help-man`, `help-bash`); the package test compares.
+    install(FILES ${PROJECT_SOURCE_DIR}/docs/man/tandem.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${PROJECT_SOURCE_DIR}/docs/completion/tandem.bash
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME tandem)
 endfunction()
 
 # Tests in Python: FOLDER's test_*.py, each its own process, with the build folder in TDM_BINARY_DIR.

@@ -68,6 +68,8 @@ VIOLATIONS = [
      "src/base/a.h:1"),
     ("guard", {"src/base/bad.h": header("TDM_BAD_H")}, "src/base/bad.h:4"),
     ("guard", {"src/base/bad.h": code("int tdm_bad(void);\n")}, "src/base/bad.h:1"),
+    ("guard", {"tests/unit/a.h": header("TDM_TESTS_A_H"), "tests/unit/b.h": header("TDM_TESTS_A_H")},
+     "tests/unit/b.h:4"),
     ("header-alone", {"src/base/needy.h": header("TDM_BASE_NEEDY_H",
                                                  "size_t tdm_needy_bytes(void);\n")},
      "src/base/needy.h:1"),
@@ -210,7 +212,7 @@ class Check(unittest.TestCase):
 
     def test_calls_that_only_look_banned(self):
         body = ("static int accept(int t) {\n    return t;\n}\n\nvoid tdm_x(const struct table *t) "
-                "{\n    (void)accept(3);\n    t->free(t);\n}\n/* malloc(3) in words */\n"
+                "{\n    int socket = 3;\n    (void)accept(socket);\n    t->free(t);\n}\n/* malloc(3) in words */\n"
                 "static const char *const TEXT = \"exit(1)\";\n")
         status, output = run_check({"src/text/x.c": code(body)}, "--rule", "banned-call")
         self.assertEqual(status, 0, output)

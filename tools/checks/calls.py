@@ -75,6 +75,8 @@ _HEADERS = [
     Ban("sys/mman.h", ("src/base/",), "tdm_blob (base/file.h)"),
 ]
 
+# Also found where they are passed on; other banned names are words that a variable may bear.
+_BY_VALUE = {"malloc", "calloc", "realloc", "free", "exit", "abort"}
 _DECLARATORS = {"return", "else", "do", "case", "sizeof"}
 
 
@@ -96,8 +98,8 @@ def _calls(code, table):
             if before is not None and before.kind == "name" and before.text not in _DECLARATORS:
                 continue
             yield token, table[token.text]
-        elif before is not None and before.text in ("=", "&", ",", "(") \
-                and after in (",", ")", ";", "}"):
+        elif token.text in _BY_VALUE and before is not None \
+                and before.text in ("=", "&", ",", "(") and after in (",", ")", ";", "}"):
             yield token, table[token.text]
 
 

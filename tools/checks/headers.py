@@ -28,8 +28,7 @@ _ISA_FLAGS = {
 def guards_of(path):
     """src/cache/rotating.h -> TDM_CACHE_ROTATING_H; include/tandem/tandem.h -> TANDEM_TANDEM_H.
 
-    A folder's own header may say its name once: src/cache/cache.h -> TDM_CACHE_H as well; in tests
-    the folder may be left out.
+    A folder's own header may say its name once: src/cache/cache.h -> TDM_CACHE_H as well.
     """
     start = "TDM_"
     if path.startswith("src/"):
@@ -40,8 +39,6 @@ def guards_of(path):
     folder, name = os.path.split(path)
     if start and os.path.basename(folder) == name[:-2]:
         guards.append(start + re.sub(r"\W", "_", folder + ".h").upper())
-    if path.startswith("tests/"):
-        guards.append("TDM_TESTS_" + re.sub(r"\W", "_", name).upper())
     return guards
 
 
@@ -63,15 +60,21 @@ def _can_compile(path):
 
 
 def check_guards(tree):
+    owner = {}
     for source in _plain_headers(tree):
         want = guards_of(source.path)
         pps = [t for t in source.tokens if t.kind == "pp"]
         words = [t.text.split() for t in pps[:2]]
-        if len(words) < 2 or words[0][:1] != ["#ifndef"] or words[1][:1] != ["#define"]:
+        if len(words) < 2 or len(words[0]) < 2 or words[0][0] != "#ifndef" or words[1][0] != "#define":
             yield source.path, 1, "no include guard; it would be %s" % want[0]
-        elif words[0][1:2] != words[1][1:2] or words[0][1:2] not in [[w] for w in want]:
+            continue
+        guard = words[0][1]
+        if owner.setdefault(guard, source.path) != source.path:
+            yield source.path, pps[0].line, "%s guards %s too" % (guard, owner[guard])
+        is_free = source.path.startswith("tests/") and re.fullmatch(r"TDM_TESTS_\w+_H", guard)
+        if words[1][1:2] != [guard] or guard not in want and not is_free:
             yield source.path, pps[0].line, "the guard is %s, its path asks for %s" % (
-                " ".join(words[0][1:2]), " or ".join(want))
+                guard, " or ".join(want))
 
 
 def _reach(tree, source):
@@ -128,7 +131,7 @@ def check_alone(tree):
 
 
 RULES = [
-    Rule("guard", "A header's guard is named by its path.",
+    Rule("guard", "A header's guard is named by its path (in tests: TDM_TESTS_..._H) and is its own.",
          "#ifndef, #define and #endif with the name that the path gives, as the first directives",
          check_guards),
     Rule("header-alone", "A header compiles alone and included twice.",
