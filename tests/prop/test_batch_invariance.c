@@ -9,6 +9,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "model/model.h"
+#include "tensor/half.h"
 
 #define N_ROWS 8
 #define LEN_MAX 264
@@ -125,7 +126,7 @@ static void forward(bench *b, const piece *pieces, int n_pieces) {
 static void expect_reference(const bench *b, int row, int64_t position, const float *got) {
     const float *want = b->want[row] + position * N_VOCAB;
     for (int32_t i = 0; i < N_VOCAB; i++) {
-        if (memcmp(&got[i], &want[i], sizeof *got) != 0) {
+        if (tdm_f32_bits(got[i]) != tdm_f32_bits(want[i])) {
             fail_msg("%s tier %d isa %s threads %d: row %d position %d logit %d is %.9g, alone "
                      "%.9g",
                      b->set->model, (int)b->set->tier, b->set->isa != NULL ? b->set->isa : "best",
@@ -245,7 +246,7 @@ static void reject_a_draft(bench *b, int row) {
 
 /* Some of the unfinished rows, in random order, each with a piece of random size. */
 static int draw_step(bench *b, piece *pieces) {
-    int order[N_ROWS];
+    int order[N_ROWS] = {0};
     int n = 0;
     for (int i = 0; i < N_ROWS; i++) {
         const int j = (int)draw(b, (uint32_t)i + 1);

@@ -71,18 +71,18 @@ enum {
 #define BIT_ENUM(name) BIT_##name,
     BIT_LIST(BIT_ENUM)
 #undef BIT_ENUM
-        N_BITS
 };
 
 #define N_REQUIREMENTS 9
 #define FIRST_CAPABILITY BIT_alone
 #define N_CAPABILITIES 14
 
-static const char *const NAMES[N_BITS] = {
+static const char *const NAMES[] = {
 #define BIT_NAME(name) #name,
     BIT_LIST(BIT_NAME)
 #undef BIT_NAME
 };
+#define N_BITS ((int)SUPPORT_LEN(NAMES))
 
 typedef struct rule {
     const char *result;
@@ -253,7 +253,10 @@ static void compare(uint64_t facts) {
                  (unsigned long long)facts, got.method, (int)got.mechanism, got.reasons, method,
                  (int)mechanism, reasons_of(want));
     }
-    if (memcmp(&got, &again, sizeof got) != 0) {
+    unsigned char bytes[2][sizeof got];
+    memcpy(bytes[0], &got, sizeof got);
+    memcpy(bytes[1], &again, sizeof again);
+    if (memcmp(bytes[0], bytes[1], sizeof got) != 0) {
         fail_msg("facts %llx: two calls differ", (unsigned long long)facts);
     }
 }

@@ -5,7 +5,10 @@
 
 #include "contract/rows.h"
 
-enum { A = 1, B = 2, C = 3, D = 4 };
+#define A ((tdm_class)1)
+#define B ((tdm_class)2)
+#define C ((tdm_class)3)
+#define D ((tdm_class)4)
 
 static void exact_counts_or_nothing(void **state) {
     (void)state;
