@@ -15,6 +15,9 @@ bool tdm_unicode_is_space(uint32_t cp) {
 
 uint8_t tdm_unicode_class(uint32_t cp) {
     uint8_t cls = (uint8_t)utf8proc_category((utf8proc_int32_t)cp);
+    if (cls == 0) {
+        cls = tdm_unicode_newer_category(cp);
+    }
     if (tdm_unicode_is_space(cp)) {
         cls |= 0x20;
     }

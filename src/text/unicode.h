@@ -37,6 +37,8 @@ typedef struct tdm_unicode {
 } tdm_unicode;
 
 void tdm_unicode_init(tdm_unicode *unicode);
+/* Category of a character younger than utf8proc's tables; 0: not assigned. In unicode_newer.c. */
+uint8_t tdm_unicode_newer_category(uint32_t cp);
 /* The byte for any scalar value. */
 uint8_t tdm_unicode_class(uint32_t cp);
 bool tdm_unicode_is_space(uint32_t cp);
