@@ -72,6 +72,10 @@ static tdm_status find_method(jinja_vm *vm, const jval *v, const char *name, siz
 tdm_status tdm_jinja_getattr(jinja_vm *vm, const jval *v, const char *name, size_t len, jval *out) {
     bool is_found = false;
     if (v->kind == JK_UNDEF || v->kind == JK_MISSING) {
+        if (is_name(name, len, "__class__")) { /* Python's own, which the sandbox hides */
+            *out = tdm_jinja_undefined(name, len);
+            return TDM_OK;
+        }
         return tdm_jinja_raise_undefined(vm, v);
     }
     TDM_TRY(find_method(vm, v, name, len, out, &is_found));
@@ -277,6 +281,19 @@ tdm_status tdm_jinja_slice(jinja_vm *vm, const jval *v, const jval parts[3], jva
     const int64_t span = s.step > 0 ? s.stop - s.start : s.start - s.stop;
     const int64_t step = s.step > 0 ? s.step : -s.step;
     const int64_t n = span <= 0 ? 0 : (span - 1) / step + 1;
+    if (v->kind == JK_RANGE) {
+        jrange *range = tdm_jinja_alloc(vm, 1, sizeof *range);
+        if (range == NULL) {
+            return tdm_jinja_nomem(vm);
+        }
+        const jrange *r = v->u.range;
+        *range = (jrange){.start = r->start + s.start * r->step,
+                          .stop = r->start + s.stop * r->step,
+                          .step = r->step * s.step,
+                          .n = (uint32_t)n};
+        *out = (jval){.kind = JK_RANGE, .u.range = range};
+        return TDM_OK;
+    }
     TDM_TRY(tdm_jinja_charge(vm, (uint64_t)n / 4));
     TDM_TRY(tdm_jinja_seq_new(vm, v->kind == JK_TUPLE ? JK_TUPLE : JK_LIST, (uint32_t)n, out));
     for (int64_t i = 0; i < n; i++) {

@@ -52,10 +52,11 @@ static bool is_ignorable(uint32_t cp) {
            category == UTF8PROC_CATEGORY_SK || cp == 0xB7 || cp == 0x2019;
 }
 
-/* Whether the sigma at `at` ends a word: a cased letter somewhere before, none after. */
-static bool is_final_sigma(const jval *str, size_t at) {
+/* Whether the sigma at `at` ends a word: a cased letter somewhere before (but not before `from`),
+ * none after. */
+static bool is_final_sigma(const jval *str, size_t from, size_t at) {
     bool has_before = false;
-    for (size_t i = at; i > 0;) {
+    for (size_t i = at; i > from;) {
         uint32_t cp = 0;
         size_t begin = i - 1;
         while (begin > 0 && ((unsigned char)str->u.s[begin] & 0xC0u) == 0x80u) {
@@ -80,14 +81,14 @@ static bool is_final_sigma(const jval *str, size_t at) {
 
 enum { CASE_UP, CASE_DOWN, CASE_FIRST };
 
-static tdm_status put(jbuild *b, const jval *str, size_t at, uint32_t cp, int how) {
+static tdm_status put(jbuild *b, const jval *str, size_t from, size_t at, uint32_t cp, int how) {
     const bool is_untrusted = tdm_jinja_origin_at(str, at);
     if (how == CASE_DOWN) {
         if (cp == 0x130) {
             TDM_TRY(tdm_jinja_build_cp(b, 'i', is_untrusted));
             return tdm_jinja_build_cp(b, 0x307, is_untrusted);
         }
-        const uint32_t low = cp == 0x3A3 ? (is_final_sigma(str, at) ? 0x3C2u : 0x3C3u)
+        const uint32_t low = cp == 0x3A3 ? (is_final_sigma(str, from, at) ? 0x3C2u : 0x3C3u)
                                          : (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp);
         return tdm_jinja_build_cp(b, low, is_untrusted);
     }
@@ -138,6 +139,7 @@ static bool is_ascii(const jval *str) {
 tdm_status tdm_jinja_case(jinja_vm *vm, const jval *str, jcase how, jval *out) {
     jbuild b = {.vm = vm};
     bool was_letter = false;
+    size_t from = 0;
     TDM_TRY(tdm_jinja_charge(vm, str->len / 8));
     if ((how == JCASE_UPPER || how == JCASE_LOWER) && is_ascii(str)) {
         return ascii_case(vm, str, how == JCASE_UPPER, out);
@@ -168,8 +170,10 @@ tdm_status tdm_jinja_case(jinja_vm *vm, const jval *str, jcase how, jval *out) {
                                                                                 : CASE_UP;
             break;
         }
-        TDM_TRY(put(&b, str, at, cp, to));
+        TDM_TRY(put(&b, str, from, at, cp, to));
         at += n;
+        /* Jinja lowers the rest of each word by itself. */
+        from = how == JCASE_TITLE_FILTER && to == CASE_UP ? at : from;
     }
     TDM_TRY(tdm_jinja_build_end(&b, out));
     out->flags |= str->flags & JV_SAFE;

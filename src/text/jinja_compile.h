@@ -93,6 +93,14 @@ static inline bool tdm_jinja_is_op(const jtoken *token, jop_kind op) {
     return token->kind == JT_OP && token->op == op;
 }
 
+/* Literals (jinja_literal.c). The value of a token; read_strings joins a row of them and moves on.
+ */
+tdm_status tdm_jinja_read_int(jcompiler *c, const jtoken *token, jval *out);
+tdm_status tdm_jinja_read_float(jcompiler *c, const jtoken *token, jval *out);
+tdm_status tdm_jinja_read_strings(jcompiler *c, jval *out);
+/* Emits the value of a name and moves on. */
+tdm_status tdm_jinja_read_name(jcompiler *c, const jtoken *token);
+
 typedef enum jexpr_mode {
     JE_FULL,          /* an expression */
     JE_TUPLE,         /* also a, b */

@@ -10,8 +10,6 @@
 #include "text/jinja_builtin.h"
 #include "text/jinja_compile.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define CHAIN_END UINT32_MAX
@@ -124,18 +122,20 @@ static tdm_status reduce(jcompiler *c) {
     jprogram *p = c->program;
     c->n_entries--;
     c->is_last_call = false;
-    switch ((entry_kind)e.kind) {
+    switch (e.kind) {
     case EK_TEST_ARG: {
         jentry site = e;
         site.n = 1;
         return emit_filter_or_test(c, &site, true);
     }
     case EK_NEG:
-        return tdm_jinja_emit(c, JX_NEG, 0, 0, 0, e.pos);
     case EK_POS:
-        return tdm_jinja_emit(c, JX_POS, 0, 0, 0, e.pos);
     case EK_NOT:
-        return tdm_jinja_emit(c, JX_NOT, 0, 0, 0, e.pos);
+        return tdm_jinja_emit(c,
+                              e.kind == EK_NEG   ? JX_NEG
+                              : e.kind == EK_POS ? JX_POS
+                                                 : JX_NOT,
+                              0, 0, 0, e.pos);
     case EK_BINARY:
         return tdm_jinja_emit(c, JX_BINARY, e.op, 0, 0, e.pos);
     case EK_ADD:
@@ -150,16 +150,6 @@ static tdm_status reduce(jcompiler *c) {
     case EK_OR:
         tdm_jinja_patch(c, e.patch, p->n_code);
         return TDM_OK;
-    case EK_BASE:
-    case EK_PAREN:
-    case EK_LIST:
-    case EK_MAP:
-    case EK_SUBSCRIPT:
-    case EK_CALL:
-    case EK_FILTER:
-    case EK_TEST:
-    case EK_IF:
-    case EK_ELSE:
     default:
         return tdm_fail(c->err, TDM_E_INTERNAL, "template compiler: a bracket was reduced");
     }
@@ -389,117 +379,6 @@ static tdm_status end_subscript(jcompiler *c, stage *s) {
     return tdm_jinja_emit(c, JX_SLICE, 0, 0, 0, e.pos);
 }
 
-static tdm_status read_int(jcompiler *c, const jtoken *token, jval *out) {
-    char digits[80];
-    size_t n = 0;
-    for (uint32_t i = 0; i < token->len && n + 1 < sizeof digits; i++) {
-        if (token->text[i] != '_') {
-            digits[n++] = token->text[i];
-        }
-    }
-    digits[n] = 0;
-    int base = 10;
-    const char *start = digits;
-    if (n > 2 && digits[0] == '0' && (digits[1] < '0' || digits[1] > '9')) {
-        base = strchr("xX", digits[1]) != NULL ? 16 : strchr("oO", digits[1]) != NULL ? 8 : 2;
-        start = digits + 2;
-    }
-    char *end = NULL;
-    errno = 0;
-    const long long value = strtoll(start, &end, base);
-    if (errno != 0) {
-        return tdm_jinja_fail_at(&c->program->source, token->pos, c->err, TDM_E_UNSUPPORTED,
-                                 "the integer has more than 63 bits");
-    }
-    if (*end != 0 || (base == 10 && n > 1 && digits[0] == '0' && value != 0)) {
-        return tdm_jinja_syntax(c, token, "the integer is malformed");
-    }
-    *out = tdm_jinja_int(value);
-    return TDM_OK;
-}
-
-static tdm_status read_float(jcompiler *c, const jtoken *token, jval *out) {
-    char digits[400];
-    size_t n = 0;
-    for (uint32_t i = 0; i < token->len; i++) {
-        if (n + 1 == sizeof digits) {
-            return tdm_jinja_syntax(c, token, "the number is too long");
-        }
-        if (token->text[i] != '_') {
-            digits[n++] = token->text[i];
-        }
-    }
-    digits[n] = 0;
-    *out = tdm_jinja_float(strtod(digits, NULL));
-    return TDM_OK;
-}
-
-static tdm_status read_strings(jcompiler *c, jval *out) {
-    const jtoken *first = tdm_jinja_peek(c);
-    size_t len = 0;
-    while (tdm_jinja_peek(c)->kind == JT_STRING) {
-        len += tdm_jinja_peek(c)->len;
-        c->at++;
-    }
-    *out = tdm_jinja_text(first->text, first->len);
-    if (tdm_jinja_peek(c) == first + 1) {
-        return TDM_OK;
-    }
-    char *joined = tdm_arena_alloc(&c->program->arena, len + 1, 1);
-    if (joined == NULL) {
-        return tdm_fail_nomem(c->err, "template string");
-    }
-    size_t n = 0;
-    for (const jtoken *token = first; token->kind == JT_STRING; token++) {
-        memcpy(joined + n, token->text, token->len);
-        n += token->len;
-    }
-    *out = tdm_jinja_text(joined, len);
-    return TDM_OK;
-}
-
-/* Marks the macros around for the names that a macro is given besides its parameters. */
-static void note_name(jcompiler *c, const jtoken *token, uint32_t name) {
-    const bool is_caller = tdm_jinja_is_word(token, "caller");
-    const bool is_varargs = tdm_jinja_is_word(token, "varargs");
-    const bool is_kwargs = tdm_jinja_is_word(token, "kwargs");
-    if (tdm_jinja_is_word(token, "loop")) {
-        c->program->loop_name = name;
-    }
-    if (!is_caller && !is_varargs && !is_kwargs) {
-        return;
-    }
-    for (uint32_t i = 0; i < c->n_blocks; i++) {
-        if (c->blocks[i].kind == JB_MACRO || c->blocks[i].kind == JB_CALL) {
-            jmacro_def *macro = &c->program->macros[c->blocks[i].macro];
-            macro->uses_caller |= is_caller;
-            macro->uses_varargs |= is_varargs;
-            macro->uses_kwargs |= is_kwargs;
-        }
-    }
-}
-
-static tdm_status read_name(jcompiler *c, const jtoken *token) {
-    static const struct {
-        const char *word;
-        uint8_t kind;
-        uint8_t value;
-    } CONSTANTS[] = {{"true", JK_BOOL, 1},  {"True", JK_BOOL, 1}, {"false", JK_BOOL, 0},
-                     {"False", JK_BOOL, 0}, {"none", JK_NONE, 0}, {"None", JK_NONE, 0}};
-    c->at++;
-    for (size_t i = 0; i < sizeof CONSTANTS / sizeof *CONSTANTS; i++) {
-        if (tdm_jinja_is_word(token, CONSTANTS[i].word)) {
-            jval value = tdm_jinja_of_kind((jkind)CONSTANTS[i].kind);
-            value.u.i = CONSTANTS[i].value;
-            return tdm_jinja_emit_const(c, JX_CONST, value, token->pos);
-        }
-    }
-    uint32_t name = 0;
-    TDM_TRY(tdm_jinja_intern(c, token, &name));
-    note_name(c, token, name);
-    return tdm_jinja_emit(c, JX_NAME, 0, 0, name, token->pos);
-}
-
 /* "(", "[" or "{" in front of an operand. */
 static tdm_status open_bracket(jcompiler *c, const jtoken *token, stage *s) {
     const entry_kind kind = token->op == JO_LPAREN     ? EK_PAREN
@@ -577,14 +456,15 @@ static tdm_status read_operand(jcompiler *c, stage *s) {
     }
     *s = HAVE_OPERAND;
     if (token->kind == JT_NAME) {
-        return read_name(c, token);
+        return tdm_jinja_read_name(c, token);
     }
     if (token->kind == JT_STRING) {
-        TDM_TRY(read_strings(c, &value));
+        TDM_TRY(tdm_jinja_read_strings(c, &value));
         return tdm_jinja_emit_const(c, JX_CONST, value, token->pos);
     }
     if (token->kind == JT_INT || token->kind == JT_FLOAT) {
-        TDM_TRY(token->kind == JT_INT ? read_int(c, token, &value) : read_float(c, token, &value));
+        TDM_TRY(token->kind == JT_INT ? tdm_jinja_read_int(c, token, &value)
+                                      : tdm_jinja_read_float(c, token, &value));
         c->at++;
         return tdm_jinja_emit_const(c, JX_CONST, value, token->pos);
     }
@@ -607,7 +487,7 @@ static tdm_status read_postfix(jcompiler *c, const jtoken *token, stage *s) {
             return tdm_jinja_syntax(c, member, "expected a name or a number after '.'");
         }
         jval index = {0};
-        TDM_TRY(read_int(c, member, &index));
+        TDM_TRY(tdm_jinja_read_int(c, member, &index));
         TDM_TRY(tdm_jinja_emit_const(c, JX_CONST, index, member->pos));
         return tdm_jinja_emit(c, JX_GETITEM, 0, 0, 0, member->pos);
     }
@@ -620,19 +500,16 @@ static tdm_status read_postfix(jcompiler *c, const jtoken *token, stage *s) {
 
 static tdm_status end_bracket(jcompiler *c, stage *s) {
     const jentry e = *top(c);
-    switch ((entry_kind)e.kind) {
+    switch (e.kind) {
     case EK_PAREN:
         c->n_entries--;
         *s = HAVE_OPERAND;
         return e.n == 0 ? TDM_OK : tdm_jinja_emit(c, JX_TUPLE, 0, 0, e.n + 1u, e.pos);
     case EK_LIST:
-        c->n_entries--;
-        *s = HAVE_OPERAND;
-        return tdm_jinja_emit(c, JX_LIST, 0, 0, e.patch + 2u, e.pos);
     case EK_MAP:
         c->n_entries--;
         *s = HAVE_OPERAND;
-        return tdm_jinja_emit(c, JX_MAP, 0, 0, e.patch + 2u, e.pos);
+        return tdm_jinja_emit(c, e.kind == EK_LIST ? JX_LIST : JX_MAP, 0, 0, e.patch + 2u, e.pos);
     case EK_SUBSCRIPT:
         return end_subscript(c, s);
     case EK_CALL:
@@ -646,39 +523,16 @@ static tdm_status end_bracket(jcompiler *c, stage *s) {
         c->n_entries--;
         *s = HAVE_FILTERED;
         return emit_filter_or_test(c, &e, e.kind == EK_TEST);
-    case EK_BASE:
-    case EK_IF:
-    case EK_ELSE:
-    case EK_TEST_ARG:
-    case EK_NEG:
-    case EK_POS:
-    case EK_NOT:
-    case EK_BINARY:
-    case EK_ADD:
-    case EK_CONCAT:
-    case EK_COMPARE:
-    case EK_AND:
-    case EK_OR:
     default:
         return tdm_jinja_syntax(c, tdm_jinja_peek(c), "unexpected bracket");
     }
 }
 
 static jop_kind closer_of(const jentry *e) {
-    switch (e->kind) {
-    case EK_LIST:
-    case EK_SUBSCRIPT:
-        return JO_RBRACKET;
-    case EK_MAP:
-        return JO_RBRACE;
-    case EK_PAREN:
-    case EK_CALL:
-    case EK_FILTER:
-    case EK_TEST:
-        return JO_RPAREN;
-    default:
-        return JO_NONE;
-    }
+    return e->kind == EK_LIST || e->kind == EK_SUBSCRIPT ? JO_RBRACKET
+           : e->kind == EK_MAP                           ? JO_RBRACE
+           : e->kind == EK_BASE || e->kind > EK_TEST     ? JO_NONE
+                                                         : JO_RPAREN;
 }
 
 /* A comma after an item of the bracket on top. Items of lists and maps are counted in patch (from

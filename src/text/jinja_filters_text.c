@@ -304,7 +304,10 @@ static tdm_status filter_tojson(jargs *a, jval *out) {
  * -------------------------------------------------------------------------------------- */
 
 static tdm_status filter_abs(jargs *a, jval *out) {
-    if (!tdm_jinja_is_number(a->value) || a->value->kind == JK_BIG) {
+    if (a->value->kind == JK_BIG) {
+        return tdm_jinja_negate(a->vm, a->value, a->value->u.s[0] == '-', out);
+    }
+    if (!tdm_jinja_is_number(a->value)) {
         if (a->value->kind == JK_UNDEF) {
             return tdm_jinja_raise_undefined(a->vm, a->value);
         }

@@ -315,7 +315,8 @@ tdm_status tdm_jinja_percent(jinja_vm *vm, const jval *fmt, const jval *args, jv
         }
     }
     const bool is_single = args->kind != JK_TUPLE && !tdm_jinja_is_map(args) &&
-                           !tdm_jinja_is_list(args) && args->kind != JK_RANGE;
+                           !tdm_jinja_is_list(args) && args->kind != JK_RANGE &&
+                           args->kind != JK_UNDEF;
     if ((args->kind == JK_TUPLE && p.next < tdm_jinja_n_items(args)) ||
         (is_single && p.next == 0)) {
         return tdm_jinja_raise(vm, "not all arguments converted during string formatting");
@@ -406,6 +407,7 @@ typedef struct formatter {
     uint32_t n_args;
     const jval *kwargs;
     uint32_t next;
+    bool has_numbers, is_numbered; /* a field without name was seen; it had a number */
 } formatter;
 
 /* One field: name[!conversion][:spec] in s. */
@@ -433,6 +435,12 @@ static tdm_status format_field(formatter *f, const char *s, size_t len) {
     int64_t idx = 0;
     const bool is_index = read_number(s, name_len, &digits, &idx) && digits == name_len;
     if (name_len == 0 || is_index) {
+        const bool was_numbered = f->is_numbered;
+        f->is_numbered = is_index;
+        if (f->has_numbers && was_numbered != is_index) {
+            return tdm_jinja_raise(vm, "a format cannot both number its fields and not");
+        }
+        f->has_numbers = true;
         idx = name_len == 0 ? f->next++ : idx;
         if (idx >= f->n_args) {
             return tdm_jinja_raise(vm, "format has no argument %" PRId64, idx);

@@ -175,6 +175,22 @@ static tdm_status float_binary(jinja_vm *vm, uint8_t op, double a, double b, jva
     return TDM_OK;
 }
 
+/* A large integer modulo a small one, digit by digit. */
+static tdm_status big_modulo(jinja_vm *vm, const jval *a, int64_t b, jval *out) {
+    const int64_t divisor = b < 0 ? -b : b;
+    int64_t rest = 0;
+    if (b == 0) {
+        return tdm_jinja_raise(vm, "division by zero");
+    }
+    for (uint32_t i = 0; i < a->len; i++) {
+        if (a->u.s[i] != '-') {
+            rest = (rest * 10 + (a->u.s[i] - '0')) % divisor;
+        }
+    }
+    *out = tdm_jinja_int(floor_mod(a->u.s[0] == '-' ? -rest : rest, b));
+    return TDM_OK;
+}
+
 static const char *op_text(uint8_t op) {
     static const char *const TEXTS[] = {
         [JO_NONE] = "?", [JO_ADD] = "+",       [JO_SUB] = "-", [JO_MUL] = "*",
@@ -192,7 +208,11 @@ tdm_status tdm_jinja_binary(jinja_vm *vm, uint8_t op, const jval *a, const jval 
         if (a->kind == JK_FLOAT || b->kind == JK_FLOAT) {
             TDM_TRY(float_binary(vm, op, tdm_jinja_as_double(a), tdm_jinja_as_double(b), out));
         } else if (a->kind == JK_BIG || b->kind == JK_BIG) {
-            return too_large(vm);
+            if (op != JO_MOD || b->kind == JK_BIG || b->u.i > INT64_MAX / 16 ||
+                b->u.i < -(INT64_MAX / 16)) {
+                return too_large(vm);
+            }
+            TDM_TRY(big_modulo(vm, a, b->u.i, out));
         } else {
             TDM_TRY(int_binary(vm, op, a->u.i, b->u.i, out));
         }

@@ -57,8 +57,8 @@ static tdm_status test_mapping(jargs *a, jval *out) {
 
 static tdm_status test_sequence(jargs *a, jval *out) {
     const jval *v = a->value;
-    return answer(out, v->kind == JK_STR || tdm_jinja_is_map(v) || tdm_jinja_is_list(v) ||
-                           v->kind == JK_TUPLE || v->kind == JK_RANGE);
+    return answer(out, v->kind == JK_STR || v->kind == JK_UNDEF || tdm_jinja_is_map(v) ||
+                           tdm_jinja_is_list(v) || v->kind == JK_TUPLE || v->kind == JK_RANGE);
 }
 
 static tdm_status test_iterable(jargs *a, jval *out) {

@@ -11,137 +11,6 @@
 #include "text/jinja_builtin.h"
 #include "text/jinja_string.h"
 
-#include "base/arith.h"
-
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-
-/* --- budgets and errors --------------------------------------------------------------------------
- */
-
-void *tdm_jinja_alloc(jinja_vm *vm, size_t n, size_t elem_bytes) {
-    size_t bytes = 0;
-    if (!tdm_mul_size(n, elem_bytes, &bytes)) {
-        return NULL;
-    }
-    return tdm_arena_alloc(&vm->arena, bytes == 0 ? 1 : bytes, elem_bytes == 1 ? 1 : 8);
-}
-
-static uint32_t position(const jinja_vm *vm) {
-    return vm->pc < vm->program->n_code ? vm->program->code[vm->pc].pos : vm->program->source.len;
-}
-
-tdm_status tdm_jinja_limit(jinja_vm *vm, const char *fmt, ...) {
-    char limit[96];
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(limit, sizeof limit, fmt, args);
-    va_end(args);
-    (void)tdm_fail(vm->err, TDM_E_LIMIT, "the template crossed its budget: %s", limit);
-    tdm_err_limit(vm->err, "%s", limit);
-    tdm_jinja_where(&vm->program->source, position(vm), vm->err);
-    return TDM_E_LIMIT;
-}
-
-tdm_status tdm_jinja_nomem(jinja_vm *vm) {
-    /* A request that fits into the rest of the limit failed for want of memory. */
-    const size_t limit = vm->arena.limit_bytes;
-    if (limit > 0 && vm->arena.used_bytes > limit / 2) {
-        return tdm_jinja_limit(vm, "template memory of %zu bytes", limit);
-    }
-    return tdm_fail_nomem(vm->err, "template values");
-}
-
-tdm_status tdm_jinja_raise(jinja_vm *vm, const char *fmt, ...) {
-    char what[sizeof vm->err->what];
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(what, sizeof what, fmt, args);
-    va_end(args);
-    (void)tdm_fail(vm->err, TDM_E_FORMAT, "%s", what);
-    tdm_jinja_where(&vm->program->source, position(vm), vm->err);
-    return TDM_E_FORMAT;
-}
-
-tdm_status tdm_jinja_raise_undefined(jinja_vm *vm, const jval *v) {
-    const int n = v->len > 100 ? 100 : (int)v->len;
-    return tdm_jinja_raise(vm, "'%.*s' is undefined", n, n > 0 ? v->u.s : "");
-}
-
-static tdm_status out_of_steps(jinja_vm *vm) {
-    return tdm_jinja_limit(vm, "template steps %" PRIu64, vm->steps_max);
-}
-
-tdm_status tdm_jinja_charge(jinja_vm *vm, uint64_t steps) {
-    if (steps > vm->steps_left) {
-        vm->steps_left = 0;
-        return out_of_steps(vm);
-    }
-    vm->steps_left -= steps;
-    return TDM_OK;
-}
-
-/* --- output
- * ---------------------------------------------------------------------------------------- */
-
-static tdm_status add_span(jinja_vm *vm, size_t begin, size_t end, bool is_trusted) {
-    tdm_template_output *o = vm->output;
-    if (o->n_spans > vm->span_base && o->spans[o->n_spans - 1].is_trusted == is_trusted) {
-        o->spans[o->n_spans - 1].end = end;
-        return TDM_OK;
-    }
-    if (o->n_spans == o->spans_cap) {
-        const size_t cap = o->spans_cap == 0 ? 64 : o->spans_cap * 2;
-        void *spans = tdm_mem_resize(o->text.alloc, o->spans, o->spans_cap * sizeof *o->spans,
-                                     cap * sizeof *o->spans);
-        if (spans == NULL) {
-            return tdm_fail_nomem(vm->err, "template output");
-        }
-        o->spans = spans;
-        o->spans_cap = cap;
-    }
-    o->spans[o->n_spans].begin = begin;
-    o->spans[o->n_spans].end = end;
-    o->spans[o->n_spans].is_trusted = is_trusted;
-    o->n_spans++;
-    return TDM_OK;
-}
-
-tdm_status tdm_jinja_write(jinja_vm *vm, const char *s, size_t len, bool is_untrusted) {
-    tdm_buf *text = &vm->output->text;
-    if (len == 0) {
-        return TDM_OK;
-    }
-    const size_t begin = text->len;
-    const tdm_status status = tdm_buf_append(text, s, len);
-    if (status == TDM_E_LIMIT) {
-        return tdm_jinja_limit(vm, "template output of %zu bytes", text->limit_bytes);
-    }
-    if (status != TDM_OK) {
-        return tdm_fail_nomem(vm->err, "template output");
-    }
-    return add_span(vm, begin, text->len, !is_untrusted);
-}
-
-static tdm_status write_value(jinja_vm *vm, const jval *v) {
-    jval text = {0};
-    if (v->kind == JK_UNDEF || v->kind == JK_MISSING) {
-        return TDM_OK;
-    }
-    TDM_TRY(tdm_jinja_str(vm, v, &text));
-    if (text.runs == NULL) {
-        return tdm_jinja_write(vm, text.u.s, text.len, (text.flags & JV_UNTRUSTED) != 0);
-    }
-    uint32_t begin = 0;
-    for (uint32_t i = 0; i < text.runs->n; i++) {
-        const jrun *run = &text.runs->run[i];
-        TDM_TRY(tdm_jinja_write(vm, text.u.s + begin, run->end - begin, run->is_untrusted));
-        begin = run->end;
-    }
-    return TDM_OK;
-}
-
 static void capture_begin(jinja_vm *vm, jframe *frame) {
     frame->text_begin = vm->output->text.len;
     frame->span_begin = vm->output->n_spans;
@@ -333,9 +202,8 @@ static bool is_name(const jname *name, const char *want) {
     return strlen(want) == name->len && memcmp(name->text, want, name->len) == 0;
 }
 
-static tdm_status bind_extra(jinja_vm *vm, const jmacro_def *def, const callsite *c, uint32_t name,
-                             jval *varargs, jval *kwargs) {
-    (void)c;
+static tdm_status bind_extra(jinja_vm *vm, const jmacro_def *def, uint32_t name, jval *varargs,
+                             jval *kwargs) {
     const jname *n = &vm->program->names[name];
     if (def->uses_varargs && is_name(n, "varargs")) {
         return scope_add(vm, vm->scope, name, varargs);
@@ -373,11 +241,11 @@ static tdm_status bind_named(jinja_vm *vm, const jmacro_def *def, uint32_t name,
 }
 
 /* Names the macro's own scope holds besides its parameters. */
-static tdm_status bind_specials(jinja_vm *vm, const jmacro_def *def, const callsite *c,
-                                jval *varargs, jval *kwargs, bool has_caller) {
+static tdm_status bind_specials(jinja_vm *vm, const jmacro_def *def, jval *varargs, jval *kwargs,
+                                bool has_caller) {
     for (uint32_t name = 0; name < vm->program->n_names; name++) {
         const jname *n = &vm->program->names[name];
-        TDM_TRY(bind_extra(vm, def, c, name, varargs, kwargs));
+        TDM_TRY(bind_extra(vm, def, name, varargs, kwargs));
         if (def->uses_caller && !has_caller && is_name(n, "caller")) {
             const jval none = tdm_jinja_undefined("caller", 6);
             TDM_TRY(scope_add(vm, vm->scope, name, &none));
@@ -418,7 +286,7 @@ static tdm_status bind_macro(jinja_vm *vm, const jmacro_def *def, const callsite
         TDM_TRY(bind_named(vm, def, c->names[i], &c->named[i], &kwargs, &has_caller));
     }
     if (def->uses_caller || def->uses_varargs || def->uses_kwargs) {
-        return bind_specials(vm, def, c, &varargs, &kwargs, has_caller);
+        return bind_specials(vm, def, &varargs, &kwargs, has_caller);
     }
     return TDM_OK;
 }
@@ -626,8 +494,7 @@ static tdm_status close_scope(jinja_vm *vm, bool captures) {
     return push(vm, &text);
 }
 
-static tdm_status recursed(jinja_vm *vm, uint32_t next_pc, uint32_t *pc) {
-    (void)next_pc;
+static tdm_status recursed(jinja_vm *vm, uint32_t *pc) {
     if (vm->n_frames > 0 && vm->frames[vm->n_frames - 1].kind == JF_RECURSION) {
         return leave(vm, pc);
     }
@@ -652,7 +519,7 @@ static tdm_status step_value(jinja_vm *vm, const jinstruction *i, uint32_t *pc) 
             return tdm_jinja_raise(vm, "the filters of a block must give a string, not %s",
                                    tdm_jinja_type_name(top));
         }
-        return write_value(vm, top);
+        return tdm_jinja_write_value(vm, top);
     case JX_STORE:
         vm->n_stack--;
         return store(vm, i->a, top);
@@ -774,7 +641,7 @@ static tdm_status step(jinja_vm *vm, const jinstruction *i, uint32_t *pc) {
         loop_end(vm, i, pc);
         return TDM_OK;
     case JX_RECURSED:
-        return recursed(vm, i->a, pc);
+        return recursed(vm, pc);
     case JX_COLLECT_END: {
         const jframe frame = vm->frames[--vm->n_frames];
         vm->scope = frame.scope;
@@ -810,7 +677,7 @@ tdm_status tdm_jinja_run(jinja_vm *vm) {
             return TDM_OK;
         }
         if (vm->steps_left == 0) {
-            return out_of_steps(vm);
+            return tdm_jinja_out_of_steps(vm);
         }
         vm->steps_left--;
         TDM_TRY(step(vm, i, &pc));

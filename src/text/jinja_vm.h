@@ -88,7 +88,10 @@ tdm_status tdm_jinja_raise_undefined(jinja_vm *vm, const jval *v);
 tdm_status tdm_jinja_limit(jinja_vm *vm, const char *fmt, ...) TDM_PRINTF(2, 3);
 /* Takes steps for work that one instruction does on many things. */
 tdm_status tdm_jinja_charge(jinja_vm *vm, uint64_t steps);
+tdm_status tdm_jinja_out_of_steps(jinja_vm *vm);
 tdm_status tdm_jinja_write(jinja_vm *vm, const char *s, size_t len, bool is_untrusted);
+/* The text of a value; undefined is empty. */
+tdm_status tdm_jinja_write_value(jinja_vm *vm, const jval *v);
 
 /* x.name and x[key]. */
 tdm_status tdm_jinja_getattr(jinja_vm *vm, const jval *v, const char *name, size_t len, jval *out);
