@@ -111,15 +111,16 @@ static tdm_status run_yajl(sax_memory *memory, const yajl_callbacks *callbacks, 
     return TDM_OK;
 }
 
-/* Value of the four hex digits of a \\u escape whose backslash stands at offset; -1: no such
- * escape. */
-static int32_t escape_value(const char *text, size_t len, size_t offset) {
+#define ESCAPE_LEN 6 /* \\uXXXX */
+
+/* Value of the escape that text begins with; -1: there is none. */
+static int32_t escape_value(const char *text, size_t len) {
     int32_t value = 0;
-    if (!tdm_range_is_inside(offset, 6, len) || text[offset] != '\\' || text[offset + 1] != 'u') {
+    if (len < ESCAPE_LEN || text[0] != '\\' || text[1] != 'u') {
         return -1;
     }
-    for (size_t i = offset + 2; i < offset + 6; i++) {
-        const char c = text[i];
+    for (size_t k = 2; k < ESCAPE_LEN; k++) {
+        const char c = text[k];
         const int32_t digit = c >= '0' && c <= '9'   ? c - '0'
                               : c >= 'a' && c <= 'f' ? c - 'a' + 10
                               : c >= 'A' && c <= 'F' ? c - 'A' + 10
@@ -136,23 +137,20 @@ static int32_t escape_value(const char *text, size_t len, size_t offset) {
  * first one is, or len. A backslash can only stand inside a string, or else yajl refuses the text.
  */
 static size_t find_lone_surrogate(const char *text, size_t len) {
-    size_t i = 0;
-    while (i < len) {
-        const char *slash = memchr(text + i, '\\', len - i);
-        if (slash == NULL) {
-            return len;
-        }
-        i = (size_t)(slash - text);
-        const int32_t value = escape_value(text, len, i);
-        if (value >= 0xD800 && value <= 0xDFFF) {
-            const int32_t low = escape_value(text, len, i + 6);
-            if (value > 0xDBFF || low < 0xDC00 || low > 0xDFFF) {
-                return i;
+    const char *end = text + len; /* bounded: the end of the text that was passed */
+    const char *at = memchr(text, '\\', len);
+    while (at != NULL) {
+        const size_t left = (size_t)(end - at);
+        const int32_t high = escape_value(at, left);
+        size_t step = left < 2 ? left : 2; /* over the backslash and what it escapes */
+        if (high >= 0xD800 && high <= 0xDFFF) {
+            const int32_t low = escape_value(at + ESCAPE_LEN, left - ESCAPE_LEN);
+            if (high > 0xDBFF || low < 0xDC00 || low > 0xDFFF) {
+                return (size_t)(at - text);
             }
-            i += 12;
-        } else {
-            i += 2;
+            step = 2 * ESCAPE_LEN; /* both escapes were found inside left */
         }
+        at = memchr(at + step, '\\', left - step); /* bounded: step <= left */
     }
     return len;
 }

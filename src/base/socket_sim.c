@@ -54,8 +54,8 @@ static bool happens(tdm_net_sim *sim, uint32_t percent) {
 }
 
 /* 1..n, or n itself when no fault strikes. */
-static size_t shorten(tdm_net_sim *sim, const tdm_socket *socket, size_t n) {
-    if (n <= 1 || !happens(sim, socket->faults.short_percent)) {
+static size_t shorten(tdm_net_sim *sim, const tdm_socket *sock, size_t n) {
+    if (n <= 1 || !happens(sim, sock->faults.short_percent)) {
         return n;
     }
     return 1 + (size_t)(tdm_random_u64(sim->seed, 1, 0, sim->n_draws++) % n);
@@ -89,28 +89,28 @@ static tdm_socket *first_waiting(const tdm_net_sim *sim, const tdm_socket *liste
 }
 
 static tdm_socket *add_socket(tdm_net_sim *sim) {
-    tdm_socket *socket = tdm_mem_calloc(sim->alloc, 1, sizeof *socket);
-    if (socket != NULL) {
-        socket->next = sim->sockets;
-        sim->sockets = socket;
+    tdm_socket *sock = tdm_mem_calloc(sim->alloc, 1, sizeof *sock);
+    if (sock != NULL) {
+        sock->next = sim->sockets;
+        sim->sockets = sock;
     }
-    return socket;
+    return sock;
 }
 
-static void drop_socket(tdm_net_sim *sim, tdm_socket *socket) {
+static void drop_socket(tdm_net_sim *sim, tdm_socket *sock) {
     tdm_socket **at = &sim->sockets;
-    while (*at != socket) {
+    while (*at != sock) {
         at = &(*at)->next;
     }
-    *at = socket->next;
-    tdm_mem_free(sim->alloc, socket->ring, sim->window);
-    tdm_mem_free(sim->alloc, socket, sizeof *socket);
+    *at = sock->next;
+    tdm_mem_free(sim->alloc, sock->ring, sim->window);
+    tdm_mem_free(sim->alloc, sock, sizeof *sock);
 }
 
-static void break_end(tdm_socket *socket) {
-    if (socket != NULL) {
-        socket->is_broken = true;
-        socket->ring_len = 0;
+static void break_end(tdm_socket *sock) {
+    if (sock != NULL) {
+        sock->is_broken = true;
+        sock->ring_len = 0;
     }
 }
 
@@ -138,14 +138,14 @@ static tdm_status sim_listen(void *ctx, const char *host, uint16_t port, int32_t
         tdm_err_remedy(err, "choose another port");
         return TDM_E_BUSY;
     }
-    tdm_socket *socket = add_socket(sim);
-    if (socket == NULL) {
+    tdm_socket *sock = add_socket(sim);
+    if (sock == NULL) {
         return tdm_fail_nomem(err, "a listener");
     }
-    socket->is_listener = true;
-    socket->port = port;
-    socket->backlog = backlog > 0 ? backlog : 1;
-    *out_socket = socket;
+    sock->is_listener = true;
+    sock->port = port;
+    sock->backlog = backlog > 0 ? backlog : 1;
+    *out_socket = sock;
     return TDM_OK;
 }
 
@@ -157,12 +157,12 @@ static uint16_t sim_port(void *ctx, const tdm_socket *listener) {
 static tdm_status sim_accept(void *ctx, tdm_socket *listener, tdm_socket **out_socket,
                              tdm_error *err) {
     int32_t n = 0;
-    tdm_socket *socket = first_waiting(ctx, listener, &n);
-    *out_socket = socket;
-    if (socket == NULL) {
+    tdm_socket *sock = first_waiting(ctx, listener, &n);
+    *out_socket = sock;
+    if (sock == NULL) {
         return tdm_fail(err, TDM_E_BUSY, "nobody has connected yet");
     }
-    socket->listener = NULL;
+    sock->listener = NULL;
     return TDM_OK;
 }
 
@@ -219,24 +219,24 @@ static tdm_status fail_broken(tdm_error *err) {
     return tdm_fail(err, TDM_E_NETWORK, "the connection was reset");
 }
 
-static tdm_status sim_read(void *ctx, tdm_socket *socket, void *out, size_t bytes, size_t *out_read,
+static tdm_status sim_read(void *ctx, tdm_socket *sock, void *out, size_t bytes, size_t *out_read,
                            tdm_error *err) {
     tdm_net_sim *sim = ctx;
     uint8_t *to = out;
     *out_read = 0;
     TDM_CHECK(bytes > 0);
-    if (socket->is_broken) {
+    if (sock->is_broken) {
         return fail_broken(err);
     }
-    if (socket->ring_len == 0) {
-        return socket->is_ended ? TDM_OK : tdm_fail(err, TDM_E_BUSY, "no bytes have arrived");
+    if (sock->ring_len == 0) {
+        return sock->is_ended ? TDM_OK : tdm_fail(err, TDM_E_BUSY, "no bytes have arrived");
     }
-    const size_t n = shorten(sim, socket, bytes < socket->ring_len ? bytes : socket->ring_len);
+    const size_t n = shorten(sim, sock, bytes < sock->ring_len ? bytes : sock->ring_len);
     for (size_t i = 0; i < n; i++) {
-        to[i] = socket->ring[(socket->ring_head + i) % sim->window];
+        to[i] = sock->ring[(sock->ring_head + i) % sim->window];
     }
-    socket->ring_head = (socket->ring_head + n) % sim->window;
-    socket->ring_len -= n;
+    sock->ring_head = (sock->ring_head + n) % sim->window;
+    sock->ring_len -= n;
     *out_read = n;
     return TDM_OK;
 }
@@ -272,16 +272,16 @@ static void strike(tdm_net_sim *sim, tdm_socket *end) {
     }
 }
 
-static tdm_status sim_write(void *ctx, tdm_socket *socket, const void *data, size_t bytes,
+static tdm_status sim_write(void *ctx, tdm_socket *sock, const void *data, size_t bytes,
                             size_t *out_written, tdm_error *err) {
     tdm_net_sim *sim = ctx;
-    tdm_socket *end = socket->peer;
+    tdm_socket *end = sock->peer;
     *out_written = 0;
     TDM_CHECK(bytes > 0);
-    if (socket->is_write_ended) {
+    if (sock->is_write_ended) {
         return tdm_fail(err, TDM_E_STATE, "the connection was shut down for writing");
     }
-    if (socket->is_broken) {
+    if (sock->is_broken) {
         return fail_broken(err);
     }
     if (end == NULL || end->is_ended) {
@@ -291,7 +291,7 @@ static tdm_status sim_write(void *ctx, tdm_socket *socket, const void *data, siz
     if (n == 0) {
         return tdm_fail(err, TDM_E_BUSY, "the peer takes no more bytes yet");
     }
-    n = shorten(sim, socket, bytes < n ? bytes : n);
+    n = shorten(sim, sock, bytes < n ? bytes : n);
     const size_t stops[] = {end->faults.close_at, end->faults.reset_at};
     for (size_t i = 0; i < sizeof stops / sizeof stops[0]; i++) {
         if (stops[i] > 0 && n > stops[i] - end->n_received) {
@@ -304,27 +304,27 @@ static tdm_status sim_write(void *ctx, tdm_socket *socket, const void *data, siz
     return TDM_OK;
 }
 
-static tdm_status sim_shutdown(void *ctx, tdm_socket *socket, tdm_error *err) {
+static tdm_status sim_shutdown(void *ctx, tdm_socket *sock, tdm_error *err) {
     (void)ctx;
     (void)err;
-    socket->is_write_ended = true;
-    if (socket->peer != NULL) {
-        socket->peer->is_ended = true;
+    sock->is_write_ended = true;
+    if (sock->peer != NULL) {
+        sock->peer->is_ended = true;
     }
     return TDM_OK;
 }
 
-static uint32_t readiness(const tdm_net_sim *sim, const tdm_socket *socket) {
+static uint32_t readiness(const tdm_net_sim *sim, const tdm_socket *sock) {
     uint32_t ready = 0;
     int32_t n = 0;
-    if (socket->is_listener) {
-        return first_waiting(sim, socket, &n) != NULL ? TDM_SOCKET_READABLE : 0;
+    if (sock->is_listener) {
+        return first_waiting(sim, sock, &n) != NULL ? TDM_SOCKET_READABLE : 0;
     }
-    if (socket->is_broken || socket->ring_len > 0 || socket->is_ended) {
+    if (sock->is_broken || sock->ring_len > 0 || sock->is_ended) {
         ready |= TDM_SOCKET_READABLE;
     }
-    if (socket->is_broken || socket->is_write_ended || socket->peer == NULL ||
-        socket->peer->is_ended || room_of(sim, socket->peer) > 0) {
+    if (sock->is_broken || sock->is_write_ended || sock->peer == NULL || sock->peer->is_ended ||
+        room_of(sim, sock->peer) > 0) {
         ready |= TDM_SOCKET_WRITABLE;
     }
     return ready;
@@ -369,27 +369,27 @@ static tdm_status sim_poll(void *ctx, tdm_socket_wait *waits, size_t n, int64_t 
     }
 }
 
-static void sim_close(void *ctx, tdm_socket *socket) {
+static void sim_close(void *ctx, tdm_socket *sock) {
     tdm_net_sim *sim = ctx;
-    if (socket == NULL) {
+    if (sock == NULL) {
         return;
     }
-    if (socket->is_listener) {
+    if (sock->is_listener) {
         int32_t n = 0;
-        for (tdm_socket *waiting = first_waiting(sim, socket, &n); waiting != NULL;
-             waiting = first_waiting(sim, socket, &n)) {
+        for (tdm_socket *waiting = first_waiting(sim, sock, &n); waiting != NULL;
+             waiting = first_waiting(sim, sock, &n)) {
             break_end(waiting->peer);
             waiting->peer->peer = NULL;
             drop_socket(sim, waiting);
         }
-    } else if (socket->peer != NULL) {
-        if (socket->ring_len > 0) { /* bytes that nobody will read: a reset, as TCP has it */
-            break_end(socket->peer);
+    } else if (sock->peer != NULL) {
+        if (sock->ring_len > 0) { /* bytes that nobody will read: a reset, as TCP has it */
+            break_end(sock->peer);
         }
-        socket->peer->is_ended = true;
-        socket->peer->peer = NULL;
+        sock->peer->is_ended = true;
+        sock->peer->peer = NULL;
     }
-    drop_socket(sim, socket);
+    drop_socket(sim, sock);
 }
 
 tdm_status tdm_net_sim_create(tdm_net_sim **out_sim, const tdm_alloc *alloc, const tdm_clock *clock,

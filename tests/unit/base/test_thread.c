@@ -41,7 +41,7 @@ static void run_team(int32_t n, int n_runs, bool with_pauses) {
         for (int32_t i = 0; i < n; i++) { /* all are back when run returns */
             assert_int_equal(j.count[i], run);
         }
-        if (run % 100 == 0) {
+        if (run % 10 == 0) {
             tdm_team_run(team, look, &j);
             for (int32_t i = 0; i < n; i++) {
                 assert_int_equal(j.seen_total[i], (int64_t)run * n);
@@ -57,7 +57,7 @@ static void run_team(int32_t n, int n_runs, bool with_pauses) {
 static void test_every_size(void **state) {
     (void)state;
     for (int32_t n = 1; n <= 8; n++) {
-        run_team(n, n <= 2 ? 1000 : 100, false);
+        run_team(n, n <= 2 ? 1000 : 30, false);
     }
 }
 
@@ -69,8 +69,8 @@ static void test_many_runs(void **state) {
 
 static void test_sleepers_wake(void **state) {
     (void)state;
-    run_team(2, 30, true);
-    run_team(5, 30, true);
+    run_team(2, 15, true);
+    run_team(5, 10, true);
 }
 
 /* Made and destroyed at once, and after one run: no worker is left running or lost. */
