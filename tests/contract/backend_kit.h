@@ -126,8 +126,7 @@ static inline void kit_weight_make(const backend_kit *kit, kit_weight *out, tdm_
                                    int64_t n_out, int64_t n_in, uint32_t stream) {
     size_t bytes = 0;
     uint8_t *data = kit_weights(dtype, n_out, n_in, stream, &bytes);
-    /* Files align tensors to what they like: one byte off for block types, natural else. */
-    size_t shift = TDM_DTYPES[dtype].block_weights > 1 ? 1 : TDM_DTYPES[dtype].block_bytes;
+    const size_t shift = 1; /* files may begin their data anywhere */
     out->bytes = malloc(bytes + shift);
     assert_non_null(out->bytes);
     memcpy(out->bytes + shift, data, bytes);

@@ -79,7 +79,8 @@ static tdm_status isa_choose_named(tdm_cpu *cpu, const char *name, const tamper_
         if (strcmp(name, tdm_cpu_isa_name((tdm_cpu_isa)i)) == 0) {
             const char *failed = NULL;
             if (!isa_is_usable((tdm_cpu_isa)i)) {
-                return fail_isa(err, TDM_E_UNSUPPORTED, name, "not on this machine");
+                return fail_isa(err, TDM_E_UNSUPPORTED, name,
+                                FILLS[i] == NULL ? "not in this build" : "not on this machine");
             }
             TDM_TRY(isa_try(cpu, (tdm_cpu_isa)i, tamper, &failed, err));
             if (failed != NULL) {
