@@ -123,6 +123,11 @@ tdm_status tdm_jinja_write_value(jinja_vm *vm, const jval *v) {
     if (v->kind == JK_UNDEF || v->kind == JK_MISSING) {
         return TDM_OK;
     }
+    if (v->kind == JK_INT) { /* common, and needs no value of its own */
+        char digits[24];
+        const int n = snprintf(digits, sizeof digits, "%" PRId64, v->u.i);
+        return tdm_jinja_write(vm, digits, (size_t)n, (v->flags & JV_UNTRUSTED) != 0);
+    }
     TDM_TRY(tdm_jinja_str(vm, v, &text));
     if (text.runs == NULL) {
         return tdm_jinja_write(vm, text.u.s, text.len, (text.flags & JV_UNTRUSTED) != 0);

@@ -242,7 +242,7 @@ tdm_status tdm_jinja_iterable(jinja_vm *vm, const jval *v, jval *out) {
             return tdm_jinja_raise(vm, "items can only be had of a mapping");
         }
         TDM_TRY(tdm_jinja_seq_new(vm, JK_LIST, 0, out));
-        out->u.seq->items = seq->items + seq->pos;
+        out->u.seq->items = seq->n > 0 ? seq->items + seq->pos : NULL;
         out->u.seq->n = out->u.seq->cap = seq->n - seq->pos;
         seq->pos = seq->n;
         return TDM_OK;
