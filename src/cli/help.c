@@ -26,11 +26,14 @@ static void put_wrapped(tdm_buf *out, tdm_status *status, const char *text, size
     size_t at = column;
     const char *word = text;
     while (*word != '\0' && *status == TDM_OK) {
-        size_t len = strcspn(word, " \n");
-        if (at > column && at + len > WIDTH) {
+        const size_t len = strcspn(word, " \n");
+        if (at > column && at + 1 + len > WIDTH) {
             put(out, status, "\n");
             put_spaces(out, status, column);
             at = column;
+        } else if (at > column) {
+            put(out, status, " ");
+            at++;
         }
         *status = *status == TDM_OK ? tdm_buf_append(out, word, len) : *status;
         at += len;
@@ -39,12 +42,8 @@ static void put_wrapped(tdm_buf *out, tdm_status *status, const char *text, size
             put(out, status, "\n");
             put_spaces(out, status, column);
             at = column;
-            word++;
-        } else if (*word == ' ') {
-            put(out, status, " ");
-            at++;
-            word++;
         }
+        word += *word != '\0' ? 1 : 0;
     }
     put(out, status, "\n");
 }

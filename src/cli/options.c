@@ -193,8 +193,7 @@ static tdm_status set_value(const parser *p, tdm_option_id id, const char *text)
                    ? TDM_OK
                    : fail_value(p, row, text, "a list of up to 16 whole numbers in range");
     case TDM_OPTION_CHOICE:
-        return is_choice(row->argument, text) ? TDM_OK
-                                              : fail_value(p, row, text, "one of its words");
+        return is_choice(row->argument, text) ? TDM_OK : fail_value(p, row, text, "known");
     case TDM_OPTION_FLAG:
     case TDM_OPTION_TEXT:
         break;

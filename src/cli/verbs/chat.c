@@ -310,6 +310,7 @@ static tdm_status converse(chat_job *job, tdm_error *err) {
             break;
         }
         if (kind == TDM_LINE_INTERRUPTED) {
+            status = tdm_out_bytes(&job->cli->out, "\n", 1, err); /* off the line that was begun */
             tdm_cli_note(job->cli, "(Ctrl-D or /exit leaves)");
         } else if (message.len > 0 && message.data[0] == '/') {
             const char *text = tdm_buf_text(&message);

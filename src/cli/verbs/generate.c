@@ -2,11 +2,12 @@
  *
  * tandem generate: one prompt to text. For a person the text streams as it comes; with --json one
  * object tells it all at the end. Ctrl-C ends the answer: what came stands. */
+#include "cli/find_model.h"
 #include "cli/load.h"
 #include "cli/sampling.h"
 
 #include <math.h>
-#include <string.h>
+#include <unistd.h>
 
 #define EXIT_INTERRUPTED 130
 
@@ -16,6 +17,7 @@ typedef struct generate_job {
     tdm_model_facts facts;
     tdm_prompt *prompt;
     tdm_generation *generation;
+    tdm_buf source;   /* the prompt's text */
     tdm_buf text;     /* of the answer, kept for JSON */
     tdm_ids ids;      /* of the answer */
     tdm_buf logprobs; /* JSON objects apart by commas */
@@ -29,26 +31,31 @@ static tdm_status fail_empty(tdm_error *err) {
     return TDM_E_ARG;
 }
 
-/* The prompt's text from -p, -f or standard input. */
-static tdm_status read_prompt(tdm_cli *cli, tdm_buf *buf, tdm_error *err) {
-    const char *text = tdm_args_text(cli->args, TDM_OPT_PROMPT);
-    const char *path = tdm_args_text(cli->args, TDM_OPT_FILE);
+/* The prompt's text from -p, -f or standard input: before the model is loaded, so that a bad one is
+ * answered at once. */
+static tdm_status read_prompt(generate_job *job, tdm_error *err) {
+    const tdm_args *args = job->cli->args;
+    const char *text = tdm_args_text(args, TDM_OPT_PROMPT);
+    const char *path = tdm_args_text(args, TDM_OPT_FILE);
     const char *name = text != NULL ? "-p" : tdm_input_name(path);
     if (text != NULL) {
-        if (tdm_buf_append_text(buf, text) != TDM_OK) {
+        if (tdm_buf_append_text(&job->source, text) != TDM_OK) {
             return tdm_fail_nomem(err, "the prompt");
         }
     } else {
-        TDM_TRY(tdm_input_read(buf, path, err));
+        if (path == NULL && isatty(STDIN_FILENO) == 1) {
+            tdm_cli_note(job->cli, "reading the prompt from standard input; Ctrl-D ends it");
+        }
+        TDM_TRY(tdm_input_read(&job->source, path, err));
     }
-    if (buf->len == 0) {
+    if (job->source.len == 0) {
         return fail_empty(err);
     }
-    return tdm_input_check_utf8(buf->data, buf->len, name, err);
+    return tdm_input_check_utf8(job->source.data, job->source.len, name, err);
 }
 
 /* System and user message as a chat request. */
-static tdm_status chat_prompt(generate_job *job, const tdm_buf *user, tdm_error *err) {
+static tdm_status chat_prompt(generate_job *job, tdm_error *err) {
     const char *system_text = tdm_args_text(job->cli->args, TDM_OPT_SYSTEM);
     tdm_buf buf;
     tdm_json_writer w;
@@ -66,7 +73,7 @@ static tdm_status chat_prompt(generate_job *job, const tdm_buf *user, tdm_error 
         if (i == 0) {
             tdm_json_write_cstr(&w, system_text);
         } else {
-            tdm_json_write_text(&w, user->data, user->len);
+            tdm_json_write_text(&w, job->source.data, job->source.len);
         }
         tdm_json_write_end_object(&w);
     }
@@ -83,21 +90,17 @@ static tdm_status text_prompt(generate_job *job, tdm_error *err) {
     const tdm_args *args = job->cli->args;
     const bool is_chat = tdm_args_has(args, TDM_OPT_CHAT) ||
                          (job->facts.has_chat_template && !tdm_args_has(args, TDM_OPT_RAW));
-    tdm_buf buf;
-    tdm_status status = TDM_OK;
-    tdm_buf_init(&buf, job->cli->alloc, 0);
-    status = read_prompt(job->cli, &buf, err);
-    if (status == TDM_OK && !is_chat && tdm_args_has(args, TDM_OPT_SYSTEM)) {
-        status = tdm_fail(err, TDM_E_ARG, "--system needs a chat template, and --raw uses none");
-        tdm_err_where(err, "--system");
-    } else if (status == TDM_OK && is_chat) {
-        status = chat_prompt(job, &buf, err);
-    } else if (status == TDM_OK) {
-        status = tdm_prompt_from_text(&job->prompt, job->model, buf.data, buf.len,
-                                      TDM_TEXT_ADD_SPECIAL | TDM_TEXT_PARSE_SPECIAL, err);
+    if (is_chat) {
+        return chat_prompt(job, err);
     }
-    tdm_buf_deinit(&buf);
-    return status;
+    if (tdm_args_has(args, TDM_OPT_SYSTEM)) {
+        (void)tdm_fail(err, TDM_E_ARG, "--system needs a chat template; %s",
+                       tdm_args_has(args, TDM_OPT_RAW) ? "--raw uses none" : "the model has none");
+        tdm_err_where(err, "--system");
+        return TDM_E_ARG;
+    }
+    return tdm_prompt_from_text(&job->prompt, job->model, job->source.data, job->source.len,
+                                TDM_TEXT_ADD_SPECIAL | TDM_TEXT_PARSE_SPECIAL, err);
 }
 
 static tdm_status ids_prompt(generate_job *job, const char *path, tdm_error *err) {
@@ -177,7 +180,18 @@ static tdm_status keep_event(generate_job *job, const tdm_event *event) {
     return event->text_len > 0 ? tdm_buf_append(&job->text, event->text, event->text_len) : TDM_OK;
 }
 
+/* Without a tokenizer the ids are the answer. */
+static tdm_status put_id(generate_job *job, int32_t id, tdm_error *err) {
+    char text[24];
+    const int n =
+        snprintf(text, sizeof text, "%s%d", job->cli->out.last == '\0' ? "" : " ", (int)id);
+    return tdm_out_bytes(&job->cli->out, text, n > 0 ? (size_t)n : 0, err);
+}
+
 static tdm_status take_event(generate_job *job, const tdm_event *event, tdm_error *err) {
+    if (!job->cli->is_json && job->facts.tokenizer == NULL) {
+        return event->id >= 0 && event->is_content ? put_id(job, event->id, err) : TDM_OK;
+    }
     if (job->cli->is_json) {
         return keep_event(job, event) == TDM_OK ? TDM_OK : tdm_fail_nomem(err, "the answer");
     }
@@ -321,12 +335,18 @@ done:
 
 tdm_status tdm_verb_generate(tdm_cli *cli, tdm_error *err) {
     generate_job job = {.cli = cli};
+    char path[TDM_PATH_MAX];
     tdm_status status = TDM_OK;
     TDM_TRY(check_sources(cli->args, err));
+    TDM_TRY(tdm_find_model(cli->env, tdm_fs_system(), cli->args->positional[0], path, err));
+    tdm_buf_init(&job.source, cli->alloc, 0);
     tdm_buf_init(&job.text, cli->alloc, 0);
     tdm_buf_init(&job.logprobs, cli->alloc, 0);
     tdm_ids_init(&job.ids, cli->alloc);
-    status = tdm_cli_open_model(cli, cli->args->positional[0], NULL, &job.model, err);
+    status = tdm_args_has(cli->args, TDM_OPT_IDS) ? TDM_OK : read_prompt(&job, err);
+    if (status == TDM_OK) {
+        status = tdm_cli_open_model(cli, cli->args->positional[0], NULL, &job.model, err);
+    }
     if (status == TDM_OK) {
         tdm_model_describe(job.model, &job.facts);
         status = generate(&job, err);
@@ -337,5 +357,6 @@ tdm_status tdm_verb_generate(tdm_cli *cli, tdm_error *err) {
     tdm_ids_deinit(&job.ids);
     tdm_buf_deinit(&job.logprobs);
     tdm_buf_deinit(&job.text);
+    tdm_buf_deinit(&job.source);
     return status;
 }

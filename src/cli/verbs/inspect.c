@@ -293,7 +293,10 @@ static tdm_status plain_config(const inspection *in, tdm_buf *buf) {
 static tdm_status plain_text(const inspection *in, tdm_buf *buf) {
     const tdm_error *no = &in->tokenizer_error;
     if (in->tokenizer == NULL) {
-        return tdm_buf_printf(buf, "tokenizer     none: %s\n", no->what);
+        return no->code == TDM_E_NOT_FOUND
+                   ? tdm_buf_append_text(buf, "tokenizer     none\n")
+                   : tdm_buf_printf(buf, "tokenizer     not usable: %s (%s)\n", no->what,
+                                    no->where);
     }
     TDM_TRY(tdm_buf_printf(buf, "tokenizer     %s\n", tdm_tokenizer_describe(in->tokenizer)));
     if (in->template_source == NULL) {
