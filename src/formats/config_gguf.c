@@ -68,6 +68,24 @@ static tdm_status read_rest(tdm_model_config *out, const gguf_config *g) {
     return out->norm_eps != 0.0 ? TDM_OK : tdm_fields_read(&g->source, &eps, 1, &out->norm_eps);
 }
 
+/* A list of tokens that ends before the embedding does leaves ids that can be sampled and not
+ * spelled. Longer lists are a warning of the engine's. */
+static tdm_status check_tokens(const gguf_config *g, const tdm_checkpoint_tensor *table) {
+    tdm_gguf_array_ref tokens;
+    if (table == NULL || table->view.rank != 2 ||
+        !tdm_gguf_array_find(g->source.gguf, "tokenizer.ggml.tokens", &tokens) ||
+        (int64_t)tokens.n >= table->view.dims[0]) {
+        return TDM_OK;
+    }
+    (void)tdm_fail(g->source.err, TDM_E_FORMAT,
+                   "the token list has %zu entries, the embedding %lld rows", tokens.n,
+                   (long long)table->view.dims[0]);
+    tdm_err_where(g->source.err, "%s: tokenizer.ggml.tokens",
+                  tdm_path_name(tdm_checkpoint_path(g->checkpoint)));
+    tdm_err_remedy(g->source.err, "convert the model again: converters pad the list");
+    return TDM_E_FORMAT;
+}
+
 /* vocab_size; else the token list's length; else the rows of the embedding. */
 static tdm_status read_vocab(tdm_model_config *out, const gguf_config *g) {
     tdm_gguf_array_ref tokens;
@@ -85,7 +103,7 @@ static tdm_status read_vocab(tdm_model_config *out, const gguf_config *g) {
         return fail_key(g, "vocab_size", TDM_E_FORMAT);
     }
     out->n_vocab = (int32_t)n;
-    return TDM_OK;
+    return check_tokens(g, table);
 }
 
 /* ---- rope ---- */

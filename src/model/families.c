@@ -76,16 +76,49 @@ tdm_status tdm_graph_can_run(const tdm_model_config *config, tdm_error *err) {
     return status;
 }
 
+/* One config field that the pre-norm decoder cannot honour. */
+static tdm_status refuse(const tdm_model_config *config, tdm_error *err, const char *field,
+                         const char *what) {
+    (void)tdm_fail(err, TDM_E_UNSUPPORTED, "%s, which family %.40s does not run here", what,
+                   config->family);
+    tdm_err_where(err, "%s: %s",
+                  config->container == TDM_CONTAINER_GGUF ? "metadata" : "config.json", field);
+    tdm_err_remedy(err, "running without it would give wrong results");
+    return TDM_E_UNSUPPORTED;
+}
+
+/* What the reader found and the decoder has no place for: honoured or refused, never passed over.
+ */
+static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
+    if (config->hidden_act != NULL && strcmp(config->hidden_act, "silu") != 0) {
+        return refuse(config, err, "hidden_act", "an activation other than silu");
+    }
+    if (config->rotary_dim != config->head_dim) {
+        return refuse(config, err, "partial_rotary_factor", "rope over a part of each head");
+    }
+    if (config->value_dim != config->head_dim) {
+        return refuse(config, err, "value_length", "values of another width than keys");
+    }
+    if (config->is_rope_per_layer_type) {
+        return refuse(config, err, "rope_parameters", "one rope for each type of layer");
+    }
+    if (config->has_other_layer_types) {
+        return refuse(config, err, "layer_types",
+                      "layers that are neither full nor sliding attention");
+    }
+    if (config->intermediate == 0) {
+        return refuse(config, err, "intermediate_size", "no width of the MLP");
+    }
+    if (config->norm_eps <= 0.0) {
+        return refuse(config, err, "rms_norm_eps", "no epsilon of the norms");
+    }
+    return TDM_OK;
+}
+
 tdm_status tdm_decoder_spec_init(const tdm_model_config *config, tdm_rope_pairing gguf_pairing,
                                  tdm_decoder_spec *spec, tdm_error *err) {
     memset(spec, 0, sizeof *spec);
-    if (config->hidden_act != NULL && strcmp(config->hidden_act, "silu") != 0) {
-        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "activation \"%.40s\" is not run by family %.40s",
-                       config->hidden_act, config->family);
-        tdm_err_where(err, "config.json: hidden_act");
-        tdm_err_limit(err, "silu");
-        return TDM_E_UNSUPPORTED;
-    }
+    TDM_TRY(check_fields(config, err));
     spec->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
     spec->pairing = config->container == TDM_CONTAINER_GGUF ? gguf_pairing : TDM_ROPE_HALVES;
     for (int32_t i = 0; i < config->n_layers; i++) {
