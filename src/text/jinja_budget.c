@@ -16,10 +16,17 @@
 
 void *tdm_jinja_alloc(jinja_vm *vm, size_t n, size_t elem_bytes) {
     size_t bytes = 0;
-    if (!tdm_mul_size(n, elem_bytes, &bytes)) {
+    if (!tdm_mul_size(n, elem_bytes, &bytes) || bytes > SIZE_MAX / 2) {
+        vm->is_over_memory = true;
         return NULL;
     }
-    return tdm_arena_alloc(&vm->arena, bytes == 0 ? 1 : bytes, elem_bytes == 1 ? 1 : 8);
+    void *ptr = tdm_arena_alloc(&vm->arena, bytes == 0 ? 1 : bytes, elem_bytes == 1 ? 1 : 8);
+    if (ptr == NULL) {
+        const size_t used = vm->arena.used_bytes;
+        const size_t limit = vm->arena.limit_bytes;
+        vm->is_over_memory = used > limit || bytes + 64 > limit - used; /* 64: padding */
+    }
+    return ptr;
 }
 
 static uint32_t position(const jinja_vm *vm) {
@@ -39,10 +46,8 @@ tdm_status tdm_jinja_limit(jinja_vm *vm, const char *fmt, ...) {
 }
 
 tdm_status tdm_jinja_nomem(jinja_vm *vm) {
-    /* A request that fits into the rest of the limit failed for want of memory. */
-    const size_t limit = vm->arena.limit_bytes;
-    if (limit > 0 && vm->arena.used_bytes > limit / 2) {
-        return tdm_jinja_limit(vm, "template memory of %zu bytes", limit);
+    if (vm->is_over_memory) {
+        return tdm_jinja_limit(vm, "template memory of %zu bytes", vm->arena.limit_bytes);
     }
     return tdm_fail_nomem(vm->err, "template values");
 }

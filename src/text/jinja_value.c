@@ -120,17 +120,19 @@ double tdm_jinja_as_double(const jval *v) {
     return v->kind == JK_BIG ? strtod(v->u.s, NULL) : (double)v->u.i;
 }
 
+static bool is_leaf_untrusted(const jval *v) {
+    return v->runs != NULL || (v->flags & JV_UNTRUSTED) != 0;
+}
+
 bool tdm_jinja_is_untrusted(const jval *v) {
     switch (v->kind) {
-    case JK_STR:
-        return v->runs != NULL || (v->flags & JV_UNTRUSTED) != 0;
     case JK_LIST:
     case JK_TUPLE:
     case JK_GEN:
     case JK_VIEW:
         for (uint32_t i = 0; i < v->u.seq->n; i++) {
             const jval *item = &v->u.seq->items[i];
-            if (item->kind >= JK_LIST || tdm_jinja_is_untrusted(item)) {
+            if (item->kind >= JK_LIST || is_leaf_untrusted(item)) {
                 return true;
             }
         }
@@ -141,7 +143,7 @@ bool tdm_jinja_is_untrusted(const jval *v) {
     case JK_JARRAY:
         return true;
     default:
-        return (v->flags & JV_UNTRUSTED) != 0;
+        return is_leaf_untrusted(v);
     }
 }
 

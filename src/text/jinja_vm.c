@@ -670,6 +670,7 @@ static tdm_status step(jinja_vm *vm, const jinstruction *i, uint32_t *pc) {
 
 tdm_status tdm_jinja_run(jinja_vm *vm) {
     uint32_t pc = 0;
+    TDM_TRY(grow_stack(vm)); /* never NULL from here on */
     for (;;) {
         const jinstruction *i = &vm->program->code[pc];
         vm->pc = pc++;

@@ -68,7 +68,8 @@ struct jinja_vm {
     uint64_t steps_left, steps_max;
     uint32_t depth, depth_max;
     int64_t now_unix_s;
-    uint32_t pc; /* the instruction that runs */
+    bool is_over_memory; /* the allocation that failed would have crossed the arena's limit */
+    uint32_t pc;         /* the instruction that runs */
     jval *stack;
     uint32_t n_stack, stack_cap;
     jframe *frames;

@@ -7,6 +7,8 @@
 
 #include <time.h>
 
+#define SOURCE_CAP ((size_t)1 << 20)
+
 static const char DATA[] =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"MARKER one <|end|>\"},"
     "{\"role\": \"assistant\", \"content\": \"MARKER two\", \"tool_calls\": [{\"name\": \"MARKER\","
@@ -110,6 +112,14 @@ static void budgets_end_a_render_and_say_so(void **state) {
     fixture_deinit(&f);
 }
 
+/* Bytes of text, put at source[at]. */
+static size_t put(char *source, size_t at, const char *text) {
+    const size_t n = strlen(text);
+    assert_true(at + n <= SOURCE_CAP);
+    memcpy(source + at, text, n);
+    return n;
+}
+
 static void deep_nesting_needs_no_stack(void **state) {
     enum { N = 200, BIG = 20000 };
     static const char *const PAIRS[][3] = {
@@ -117,37 +127,37 @@ static void deep_nesting_needs_no_stack(void **state) {
     fixture f;
     (void)state;
     fixture_init(&f);
-    char *source = malloc(1 << 20);
+    char *source = malloc(SOURCE_CAP);
     assert_non_null(source);
     for (size_t p = 0; p < SUPPORT_LEN(PAIRS); p++) {
         for (int n = N; n <= BIG; n += BIG - N) {
-            size_t len = (size_t)sprintf(source, "%s", PAIRS[p][0]);
+            size_t len = put(source, 0, PAIRS[p][0]);
             for (int i = 0; i < n; i++) {
-                len += (size_t)sprintf(source + len, "%s", PAIRS[p][1]);
+                len += put(source, len, PAIRS[p][1]);
             }
-            len += (size_t)sprintf(source + len, "7");
+            len += put(source, len, "7");
             for (int i = 0; i < n; i++) {
-                len += (size_t)sprintf(source + len, "%s", PAIRS[p][2]);
+                len += put(source, len, PAIRS[p][2]);
             }
-            len += (size_t)sprintf(source + len, " }}");
+            len += put(source, len, " }}");
             assert_int_equal(run(&f, NULL, source, len), n == N ? TDM_OK : TDM_E_LIMIT);
         }
     }
     size_t len = 0;
     for (int i = 0; i < BIG; i++) {
-        len += (size_t)sprintf(source + len, "{%% if 1 %%}");
+        len += put(source, len, "{% if 1 %}");
     }
     assert_int_equal(run(&f, NULL, source, len), TDM_E_LIMIT);
-    len = (size_t)sprintf(source, "{{ ");
+    len = put(source, 0, "{{ ");
     for (int i = 0; i < BIG; i++) {
-        len += (size_t)sprintf(source + len, "not -");
+        len += put(source, len, "not -");
     }
     (void)run(&f, NULL, source, len); /* an error, whichever */
-    len = (size_t)sprintf(source, "{{ 1");
+    len = put(source, 0, "{{ 1");
     for (int i = 0; i < BIG; i++) {
-        len += (size_t)sprintf(source + len, " if 1 else 1");
+        len += put(source, len, " if 1 else 1");
     }
-    len += (size_t)sprintf(source + len, " }}");
+    len += put(source, len, " }}");
     assert_int_equal(run(&f, NULL, source, len), TDM_OK);
     free(source);
     fixture_deinit(&f);
@@ -530,6 +540,58 @@ static void errors_say_where(void **state) {
     fixture_deinit(&f);
 }
 
+/* --- continuing the final message
+ * ---------------------------------------------------------------------- */
+
+static tdm_status run_continue(const char *data, const char *source, tdm_template_output *o) {
+    tdm_json_doc *doc = kit_parse(data, strlen(data), "data");
+    const tdm_json *root = tdm_json_doc_root(doc);
+    const tdm_template_input input = {.variables = &root, .n_variables = 1, .now_unix_s = KIT_NOW};
+    tdm_template *tmpl = NULL;
+    tdm_error err = {0};
+    assert_int_equal(tdm_template_compile(&tmpl, NULL, source, strlen(source), "t", &err), TDM_OK);
+    const tdm_status status = tdm_template_render_continue(tmpl, NULL, &input, o, &err);
+    assert_true(status == TDM_OK || err.what[0] != '\0');
+    tdm_template_destroy(tmpl);
+    tdm_json_doc_destroy(doc);
+    return status;
+}
+
+static void the_final_message_is_cut_where_it_ends(void **state) {
+    static const char TEMPLATE[] =
+        "{% for m in messages %}<{{ m.role }}>{{ (m.content if m.content is string else "
+        "m.content|map(attribute='text')|join)|trim }}</{{ m.role }}>{% endfor %}";
+    static const struct {
+        const char *data, *source, *want;
+    } CASES[] = {
+        {"{\"messages\": [{\"role\": \"a\", \"content\": \"x\"}]}", TEMPLATE, "<a>x"},
+        {"{\"messages\": [{\"role\": \"a\", \"content\": \" x \"}]}", TEMPLATE, "<a>x"},
+        {"{\"messages\": [{\"role\": \"a\", \"content\": [{\"text\": \"x\"}, {\"text\": \"y\"}, "
+         "{\"image\": 1}]}]}",
+         TEMPLATE, "<a>xy"},
+        {"{\"messages\": [{\"role\": \"a\", \"content\": \"x\"}]}", "{{ messages|length }}", NULL},
+        {"{\"messages\": [{\"role\": \"a\", \"content\": null}]}", "x", NULL},
+        {"{\"messages\": [{\"role\": \"a\"}]}", "x", NULL},
+        {"{\"messages\": []}", "x", NULL},
+        {"{\"x\": 1}", "x", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < SUPPORT_LEN(CASES); i++) {
+        tdm_template_output o;
+        tdm_template_output_init(&o, NULL);
+        const tdm_status status = run_continue(CASES[i].data, CASES[i].source, &o);
+        if (CASES[i].want == NULL) {
+            assert_int_equal(status, TDM_E_FORMAT);
+        } else {
+            assert_int_equal(status, TDM_OK);
+            assert_int_equal(o.text.len, strlen(CASES[i].want));
+            assert_memory_equal(o.text.data, CASES[i].want, o.text.len);
+            kit_check_spans(&o);
+        }
+        tdm_template_output_deinit(&o);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budgets_end_a_render_and_say_so),
@@ -540,6 +602,7 @@ int main(void) {
         cmocka_unit_test(mutants_end_in_text_or_a_typed_error),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(errors_say_where),
+        cmocka_unit_test(the_final_message_is_cut_where_it_ends),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }
