@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tools/check: every rule finds its tiny violating tree, and a clean tree is left alone."""
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
 import os
 import re
 import subprocess
@@ -10,6 +14,11 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 CHECK = os.path.join(ROOT, "tools", "check")
+
+# The tool has no ending in its name; it is loaded once here, because a process a case costs a minute.
+_LOADER = importlib.machinery.SourceFileLoader("tdm_check", CHECK)
+TOOL = importlib.util.module_from_spec(importlib.util.spec_from_loader("tdm_check", _LOADER))
+_LOADER.exec_module(TOOL)
 
 HEAD = "/* SPDX-License-Identifier: Apache-2.0\n *\n * A room's file, small on purpose. */\n"
 
@@ -134,6 +143,14 @@ VIOLATIONS = [
     ("export-map", {"include/tandem/tandem.h": header("TANDEM_TANDEM_H"),
                     "cmake/libtandem.map": "TANDEM_0 {\nglobal:\n    tdm_gone;\n};\n"},
      "cmake/libtandem.map:3"),
+    ("limits-doc", {"docs/limits.md": "| of things | 4 MiB | `THINGS_MAX` in `src/base/x.c` | `limit` |\n",
+                    "src/base/x.c": code("#define THINGS_MAX ((size_t)3 << 20)\n")},
+     "docs/limits.md:1"),
+    ("limits-doc", {"docs/limits.md": "\n| of things | 4 | `THINGS_MAX` in `src/base/x.c` | `limit` |\n"},
+     "docs/limits.md:2"),
+    ("errors-doc", {"docs/errors.md": "| `ok` | 1 | 200 | fine |\n",
+                    "include/tandem/tandem.h": header("TANDEM_TANDEM_H", '#define L(X) X(OK, "ok", "fine", 200, 0)\n')},
+     "docs/errors.md:1"),
     ("format", {"src/base/x.c": code("int tdm_x( int a );\n")}, "src/base/x.c:4"),
 ]
 
@@ -178,12 +195,22 @@ def run_check(files, *arguments):
     """(exit status, output) over the clean tree with these files added."""
     with tempfile.TemporaryDirectory() as folder:
         write_tree(folder, {**CLEAN, **files})
-        done = subprocess.run([sys.executable, CHECK, "--root", folder] + list(arguments),
-                              capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout + done.stderr
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            status = TOOL.main(["--root", folder] + list(arguments))
+        return status, output.getvalue()
 
 
 class Check(unittest.TestCase):
+    def test_as_a_command(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write_tree(folder, {**CLEAN, "src/base/x.c": code("static int n;\n")})
+            done = subprocess.run([CHECK, "--root", folder], capture_output=True, text=True,
+                                  check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("src/base/x.c:4: [global]", done.stdout)
+        self.assertEqual(done.stderr, "")
+
     def test_clean_tree_has_no_finding(self):
         status, output = run_check({})
         self.assertEqual(status, 0, output)
@@ -241,6 +268,16 @@ class Check(unittest.TestCase):
         rules = set(re.findall(r"(?m)^([a-z][\w-]+) ", done.stdout))
         self.assertGreater(len(rules), 20)
         self.assertEqual(rules - {"banned-call"}, {v[0] for v in VIOLATIONS})
+
+    def test_documents_that_tell_the_truth(self):
+        row = "| of things | %s | `THINGS_MAX` in `src/base/x.c` | `limit` |\n"
+        for told, value in (("3 MiB", "((size_t)3 << 20)"), ("1 048 576", "1048576"),
+                            ("5 000 000", "5000000u"), ("16", "16.0 /* 2^4 */")):
+            with self.subTest(told=told):
+                files = {"docs/limits.md": row % told,
+                         "src/base/x.c": code("#define THINGS_MAX %s\n" % value)}
+                status, output = run_check(files, "--rule", "limits-doc")
+                self.assertEqual(status, 0, output)
 
     def test_static_by_macro_and_headers_of_an_instruction_set(self):
         body = ("#include <immintrin.h>\n\n#define TDM_INLINE static inline\n\nTDM_INLINE __m256 "
