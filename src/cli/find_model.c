@@ -211,7 +211,7 @@ tdm_status tdm_find_model(const tdm_env *env, const tdm_fs *fs, const char *name
     if (strlen(name) >= TDM_PATH_MAX) {
         return tdm_fail(err, TDM_E_LIMIT, "the model's name is too long");
     }
-    if (fs->exists(fs->ctx, name, &is_folder)) {
+    if (name[0] != '\0' && fs->exists(fs->ctx, name, &is_folder)) {
         (void)snprintf(found, sizeof found, "%s", name);
     } else if (tdm_folder_of_hub(env, hub) && repo_folder(hub, name, out) &&
                find_snapshot(fs, out, found)) {

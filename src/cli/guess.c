@@ -16,24 +16,29 @@ static size_t least(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Insertions, deletions and changes between two names shorter than GUESS_MAX, letters' case left
- * out. */
+/* Insertions, deletions, changes and swaps of neighbours between two names shorter than GUESS_MAX,
+ * letters' case left out. */
 static size_t edit_distance(const char *a, const char *b) {
-    size_t row[GUESS_MAX];
+    size_t rows[3][GUESS_MAX]; /* of the letter before, this one, and the one before that */
     const size_t n = strlen(b);
     for (size_t j = 0; j <= n; j++) {
-        row[j] = j;
+        rows[0][j] = j;
     }
     for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
+        const size_t *before = rows[i % 3];
+        const size_t *older = rows[(i + 2) % 3];
+        size_t *row = rows[(i + 1) % 3];
         row[0] = i + 1;
         for (size_t j = 0; j < n; j++) {
-            size_t change = diagonal + (lower(a[i]) == lower(b[j]) ? 0U : 1U);
-            diagonal = row[j + 1];
-            row[j + 1] = least(change, least(row[j], row[j + 1]) + 1);
+            const size_t change = before[j] + (lower(a[i]) == lower(b[j]) ? 0U : 1U);
+            row[j + 1] = least(change, least(row[j], before[j + 1]) + 1);
+            if (i > 0 && j > 0 && lower(a[i]) == lower(b[j - 1]) &&
+                lower(a[i - 1]) == lower(b[j])) {
+                row[j + 1] = least(row[j + 1], older[j - 1] + 1);
+            }
         }
     }
-    return row[n];
+    return rows[strlen(a) % 3][n];
 }
 
 void tdm_guess_init(tdm_guess *guess, const char *wanted) {

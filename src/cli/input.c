@@ -46,7 +46,7 @@ static tdm_status read_some(tdm_buf *buf, int fd, const char *name, size_t *out_
         return tdm_fail_nomem(err, "the input");
     }
     do {
-        n = read(fd, buf->data + buf->len, READ_BYTES);
+        n = read(fd, &buf->data[buf->len], READ_BYTES);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {
         return fail_read(name, errno, err);
@@ -130,16 +130,16 @@ static tdm_status take_lines(tdm_buf *buf, size_t *scanned, tdm_line_fn fn, void
         const char *end = NULL;
         size_t from = *scanned > begin ? *scanned : begin;
         if (from < buf->len) {
-            end = memchr(buf->data + from, '\n', buf->len - from);
+            end = memchr(&buf->data[from], '\n', buf->len - from);
         }
         if (end == NULL) {
             break;
         }
-        TDM_TRY(fn(arg, buf->data + begin, (size_t)(end - buf->data) - begin, err));
+        TDM_TRY(fn(arg, &buf->data[begin], (size_t)(end - buf->data) - begin, err));
         begin = (size_t)(end - buf->data) + 1; /* bounded: inside the buffer */
     }
     if (begin > 0) {
-        memmove(buf->data, buf->data + begin, buf->len - begin);
+        memmove(buf->data, &buf->data[begin], buf->len - begin);
         buf->len -= begin;
     }
     *scanned = buf->len;
