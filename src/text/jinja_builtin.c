@@ -61,6 +61,9 @@ int tdm_jinja_method_find(uint8_t kind, const char *name, size_t len) {
         return -1;
     }
     const int id = find_in(METHOD_TABLES[table], name, len);
+    if (kind == JK_TUPLE && len == 4) { /* tuples have no copy */
+        return -1;
+    }
     return id < 0 ? -1 : id + table * TABLE_STEP;
 }
 

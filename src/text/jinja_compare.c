@@ -32,6 +32,7 @@ static int compare_big(const jval *a, const jval *b) {
         size = a->len < b->len ? -1 : 1;
     } else {
         size = memcmp(a->u.s, b->u.s, a->len);
+        size = size < 0 ? -1 : size > 0;
     }
     return is_a_negative ? -size : size;
 }
@@ -56,7 +57,7 @@ static int compare_numbers(const jval *a, const jval *b, bool *out_ordered) {
 static int compare_text(const jval *a, const jval *b) {
     const uint32_t n = a->len < b->len ? a->len : b->len;
     const int order = n == 0 ? 0 : memcmp(a->u.s, b->u.s, n);
-    return order != 0 ? order : a->len < b->len ? -1 : a->len > b->len;
+    return order != 0 ? (order < 0 ? -1 : 1) : a->len < b->len ? -1 : a->len > b->len;
 }
 
 bool tdm_jinja_key_equal(const jval *a, const jval *b) {

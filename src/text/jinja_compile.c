@@ -289,7 +289,7 @@ static tdm_status stmt_elif(jcompiler *c) {
 /* Ends the rounds of a loop: back to JX_NEXT, which comes out here. */
 static tdm_status end_rounds(jcompiler *c, uint32_t *out_for_end) {
     jblock *b = top(c);
-    TDM_TRY(emit(c, JX_JUMP, b->jump));
+    TDM_TRY(tdm_jinja_emit(c, JX_JUMP, 1, 0, b->jump, tdm_jinja_peek(c)->pos));
     c->program->code[b->jump].a = c->program->n_code;
     tdm_jinja_patch(c, b->breaks, c->program->n_code);
     TDM_TRY(emit(c, JX_FOR_END, c->program->n_code + 1));

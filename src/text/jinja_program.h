@@ -32,7 +32,7 @@ typedef enum jopcode {
     JX_CONCAT,        /* n values -- their texts, joined */
     JX_COMPARE,       /* a b -- bool; x: jop_kind, JC_IN or JC_NOT_IN */
     JX_COMPARE_CHAIN, /* a b -- b when true; else -- false and jump to a */
-    JX_JUMP,          /* to a */
+    JX_JUMP,          /* to a; x 1: a round of the loop on top is complete */
     JX_JUMP_FALSE,    /* v -- ; to a when false */
     JX_JUMP_TRUE,     /* v -- ; to a when true */
     JX_AND,           /* v -- v and jump to a when false; else v -- */
@@ -43,7 +43,7 @@ typedef enum jopcode {
     JX_UNPACK,        /* v -- n values, the first on top */
     JX_FOR,           /* v -- ; begins a loop, x: it is recursive */
     JX_NEXT,          /* -- item, or jump to a when there is none */
-    JX_FOR_END,       /* ends the loop; jumps to a when it had a round */
+    JX_FOR_END,       /* ends the loop; jumps to a when it had a whole round */
     JX_RECURSED,      /* returns when the loop whose JX_NEXT is at a was called */
     JX_COLLECT,       /* v -- ; begins the filter of a loop */
     JX_KEEP,          /* v -- ; keeps the item of this round when true */

@@ -172,7 +172,7 @@ tdm_status tdm_jinja_iterable(jinja_vm *vm, const jval *v, jval *out);
 tdm_status tdm_jinja_equal(jinja_vm *vm, const jval *a, const jval *b, bool *out);
 /* Shallow: numbers and strings; what map keys need. */
 bool tdm_jinja_key_equal(const jval *a, const jval *b);
-/* Sets *out to negative, 0 or positive; an error for values without an order. */
+/* Sets *out to -1, 0 or 1, or 2 where a NaN leaves it open; an error for values without an order. */
 tdm_status tdm_jinja_compare(jinja_vm *vm, const jval *a, const jval *b, int *out);
 tdm_status tdm_jinja_contains(jinja_vm *vm, const jval *container, const jval *item, bool *out);
 

@@ -182,7 +182,7 @@ static tdm_status loop_next(jinja_vm *vm, const jinstruction *i, uint32_t *pc) {
 static void loop_end(jinja_vm *vm, const jinstruction *i, uint32_t *pc) {
     const jframe *frame = &vm->frames[--vm->n_frames];
     vm->scope = frame->scope;
-    if (frame->loop->index > 0) {
+    if (frame->loop->has_round) { /* as in Jinja: one that break or continue left does not count */
         *pc = i->a;
     }
 }
@@ -625,6 +625,9 @@ static tdm_status step(jinja_vm *vm, const jinstruction *i, uint32_t *pc) {
     case JX_CONCAT:
         return concat(vm, i->n);
     case JX_JUMP:
+        if (i->x != 0) {
+            vm->frames[vm->n_frames - 1].loop->has_round = true;
+        }
         *pc = i->a;
         return TDM_OK;
     case JX_LIST:

@@ -35,7 +35,8 @@ typedef struct jloop {
     uint32_t depth;   /* loop.depth0 */
     uint32_t next_pc; /* JX_NEXT, for loop(...) */
     bool is_recursive;
-    bool has_seen; /* loop.changed */
+    bool has_round; /* the body was run to its end once */
+    bool has_seen;  /* loop.changed */
     jval seen;
 } jloop;
 

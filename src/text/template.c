@@ -12,7 +12,7 @@
 #define STEPS_DEFAULT UINT64_C(10000000)
 #define OUTPUT_DEFAULT ((size_t)64 << 20)
 #define DEPTH_DEFAULT 200u
-#define MEMORY_MAX ((size_t)256 << 20)
+#define MEMORY_DEFAULT ((size_t)256 << 20)
 
 struct tdm_template {
     const tdm_alloc *alloc;
@@ -124,7 +124,7 @@ tdm_status tdm_template_render(const tdm_template *tmpl, const tdm_alloc *alloc,
     output->n_spans = 0;
     output->was_raised = false;
     tdm_arena_init(&vm.arena, alloc);
-    vm.arena.limit_bytes = MEMORY_MAX;
+    vm.arena.limit_bytes = input->memory_max != 0 ? input->memory_max : MEMORY_DEFAULT;
     vm.arena.chunk_bytes = (size_t)128 << 10;
     tdm_status status = set_globals(&vm, input);
     if (status == TDM_OK) {

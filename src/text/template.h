@@ -27,6 +27,7 @@ typedef struct tdm_template_input {
     uint64_t steps_max; /* 0: 10^7 */
     size_t output_max;  /* bytes; 0: 64 MiB */
     uint32_t depth_max; /* nested macro calls; 0: 200 */
+    size_t memory_max;  /* bytes of all values made; 0: 256 MiB */
 } tdm_template_input;
 
 /* The rendering: one text, cut into segments by where each byte came from. Text of the template

@@ -55,7 +55,8 @@ static void render_twice(const tdm_template *tmpl, const tdm_alloc *alloc, bool 
                                       .now_unix_s = 1795953600,
                                       .steps_max = 20000,
                                       .output_max = 1 << 16,
-                                      .depth_max = 20};
+                                      .depth_max = 20,
+                                      .memory_max = 8u << 20};
     tdm_template_output o[2];
     tdm_error err[2] = {{0}, {0}};
     tdm_status status[2];

@@ -108,6 +108,9 @@ STATEMENTS = r"""{% for x in nums %}{{ loop.index }}{{ loop.last }}{{ x }}{% els
 {% for k, v in map.items() %}{{ k }}={{ v }};{% endfor %}{% for k, v in map|dictsort %}{{ k }};{% endfor %}
 {% for a, (b, c) in [[1, [2, 3]]] %}{{ a }}{{ b }}{{ c }}{% endfor %}
 {% for a, b in [[1]] %}{% endfor %}
+{% for x in nums %}{% continue %}{% else %}E{% endfor %}{% for x in nums %}{% break %}{% else %}E{% endfor %}
+{% for x in nums %}{% if loop.last %}{% break %}{% endif %}{% else %}E{% endfor %}{{ (1, 2).copy() }}
+{{ '4' > '2' }}{{ 'b' > 'a' }}{{ '4' >= '2' }}{{ '2' < '4' }}{{ ['4', '2', '8']|sort }}{{ '241'|list|sort(reverse=true) }}{{ '241'|max }}
 {% for c in uni %}{{ c }}.{% endfor %}
 {% for x in nums %}{{ loop.previtem }}<{{ x }}>{{ loop.nextitem }} {% endfor %}
 {% for x in nums %}{% if x == 1 %}{% continue %}{% endif %}{{ x }}{% if x == 2 %}{% break %}{% endif %}{% endfor %}

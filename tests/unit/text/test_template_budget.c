@@ -106,6 +106,10 @@ static void budgets_end_a_render_and_say_so(void **state) {
     assert_int_equal(run(&f, NULL, "{{ 1 }}{{ 2 }}{{ 3 }}{{ 4 }}", 28), TDM_OK);
     assert_int_equal(run(&f, NULL, "{{ 1 }}{{ 2 }}{{ 3 }}{{ 4 }}{{ 5 }}{{ 6 }}", 42), TDM_E_LIMIT);
     f.input.steps_max = 0;
+    f.input.memory_max = 1 << 20;
+    assert_int_equal(run(&f, NULL, "{{ ('x' * 999999)|length }}", 27), TDM_OK);
+    assert_int_equal(run(&f, NULL, "{{ ('x' * 9999999)|length }}", 28), TDM_E_LIMIT);
+    f.input.memory_max = 0;
     f.input.output_max = 4;
     assert_int_equal(run(&f, NULL, "abcd", 4), TDM_OK);
     assert_int_equal(run(&f, NULL, "abcde", 5), TDM_E_LIMIT);
