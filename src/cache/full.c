@@ -5,7 +5,7 @@
  *   positions  0 ........ 255 | 256 ...... 511 | 512 ..
  *   pages      k[0], v[0]     | k[1], v[1]     | k[2], v[2]
  *
- * Trimming lowers the length and frees the pages that lie wholly behind it. What a page holds past
+ * Trimming lowers the length and keeps the pages: room that was reserved stays reserved (law C2). What a page holds past
  * the length is stale and never read: attention stops at the query's own position. */
 #include "cache/cache.h"
 #include "cache/page_list.h"
@@ -69,7 +69,6 @@ static tdm_status full_trim(tdm_cache *cache, int64_t n, tdm_error *err) {
         return TDM_E_STATE;
     }
     full->length -= n;
-    tdm_page_list_shrink(&full->list, pages_for(full->length));
     return TDM_OK;
 }
 

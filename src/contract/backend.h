@@ -8,12 +8,13 @@
  *
  * Laws, for every entry of every backend in one tier:
  *  L1 Row independence: the bits written for one row (token) depend on that row's inputs alone,
- * never on how many rows share the call, on their order, or on the number of threads. Reductions
- * run in one fixed order per output. L2 The scalar implementation is the law: a faster one agrees
- * with it within the tolerance of tests/tolerance.h, and bit for bit where the result is integer or
- * a pure copy. L3 Nothing is allocated: scratch was sized by reserve. L4 Inputs are not written;
- * outputs may not overlap inputs unless the entry says "in place". L5 A non-finite input gives a
- * non-finite or defined output, never a trap. */
+ *     never on how many rows share the call, on their order, or on the number of threads.
+ *     Reductions run in one fixed order per output.
+ *  L2 The scalar implementation is the law: a faster one agrees with it within the tolerance of
+ *     tests/tolerance.h, and bit for bit where the result is integer or a pure copy.
+ *  L3 Nothing is allocated: scratch was sized by reserve.
+ *  L4 Inputs are not written; outputs may not overlap inputs unless the entry says "in place".
+ *  L5 A non-finite input gives a non-finite or defined output, never a trap. */
 #ifndef TDM_CONTRACT_BACKEND_H
 #define TDM_CONTRACT_BACKEND_H
 

@@ -6,15 +6,18 @@
  *
  * Laws:
  *  C1 length is the number of positions ever appended minus those trimmed; it starts at 0.
- *  C2 reserve(n) makes room for n more positions and changes nothing that can be read; after it,
- * begin(n) with the same or a smaller n cannot fail. A failed reserve leaves the cache as it was.
+ *  C2 reserve(n) makes room for n more positions, however many, and changes nothing that can be
+ *     read; after it, begin of at most append_max of them at a time cannot fail. A failed reserve
+ *     may have bought some pages (bytes grows) and changes nothing else.
  *  C3 begin(n) gives the pages into which positions [length, length + n) are to be written and from
- * which queries at those positions may read; commit(n) then adds n to length. begin without commit
- * changes nothing. C4 After trim(n) length has fallen by exactly n, and appending again gives the
- * bits of a cache that never held the trimmed positions. trim is TDM_E_STATE when can_trim(n) is
- * false, and then changes nothing. C5 signature is one constant text per kind and codec
- * ("full/f32"); two kinds never share one. C6 bytes never exceeds what plan answered for the same
- * number of positions. */
+ *     which queries at those positions may read; commit(n) then adds n to length. begin without
+ *     commit changes nothing that can be read; on a ring it may cost positions that trim could
+ *     have gone back to.
+ *  C4 After trim(n) length has fallen by exactly n, and appending again gives the bits of a cache
+ *     that never held the trimmed positions. trim is TDM_E_STATE when can_trim(n) is false, and
+ *     then changes nothing.
+ *  C5 signature is one constant text per kind and codec ("full/f32"); two kinds never share one.
+ *  C6 bytes never exceeds what plan answered for the same number of positions. */
 #ifndef TDM_CONTRACT_CACHE_H
 #define TDM_CONTRACT_CACHE_H
 

@@ -4,9 +4,12 @@
  *
  * Laws:
  *  G1 forward appends every position of every row to that row's caches, commits them all and adds
- * to state->length, or fails; after a failure every row that had begun is poisoned. G2 A row's
- * logits depend on that row's tokens and state alone (law L1 of the backend, carried through). G3
- * forward allocates nothing for steps within the reserved limits. */
+ *     to state->length, or fails and leaves every row as it was; a row whose state was lost all the
+ *     same is poisoned, and only destroy is legal then.
+ *  G2 A row's logits depend on that row's tokens and state alone (law L1 of the backend, carried
+ *     through).
+ *  G3 forward allocates nothing for steps within the reserved limits on states with reserved
+ *     room. */
 #ifndef TDM_CONTRACT_GRAPH_H
 #define TDM_CONTRACT_GRAPH_H
 
