@@ -19,6 +19,7 @@ CHECK = os.path.join(ROOT, "tools", "check")
 _LOADER = importlib.machinery.SourceFileLoader("tdm_check", CHECK)
 TOOL = importlib.util.module_from_spec(importlib.util.spec_from_loader("tdm_check", _LOADER))
 _LOADER.exec_module(TOOL)
+HAS_FORMAT = TOOL.formatting.find_tool("clang-format") is not None
 
 HEAD = "/* SPDX-License-Identifier: Apache-2.0\n *\n * A room's file, small on purpose. */\n"
 
@@ -212,12 +213,16 @@ class Check(unittest.TestCase):
         self.assertEqual(done.stderr, "")
 
     def test_clean_tree_has_no_finding(self):
-        status, output = run_check({})
+        rules = [] if HAS_FORMAT else [a for r in TOOL.RULES if r.name != "format"
+                                       for a in ("--rule", r.name)]
+        status, output = run_check({}, *rules)
         self.assertEqual(status, 0, output)
         self.assertIn("0 findings", output)
 
     def test_each_rule_finds_its_violation(self):
         for rule, files, where in VIOLATIONS:
+            if rule == "format" and not HAS_FORMAT:
+                continue
             with self.subTest(rule=rule, where=where):
                 status, output = run_check(files, "--rule", rule)
                 self.assertEqual(status, 1, output)
@@ -298,4 +303,6 @@ class Check(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if not HAS_FORMAT:
+        print("SKIP: the format rule needs clang-format 14 (scripts/deps --dev)", flush=True)
     unittest.main()

@@ -131,7 +131,7 @@ class Package(unittest.TestCase):
             with open(os.path.join(project, name), "w", encoding="utf-8") as f:
                 f.write(text)
         build = os.path.join(project, "build")
-        run("cmake", "-S", project, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix,
+        run("cmake", "-G", "Ninja", "-S", project, "-B", build, "-DCMAKE_PREFIX_PATH=" + self.prefix,
             "-DCMAKE_C_COMPILER=" + CC)
         run("cmake", "--build", build)
         self.assertRegex(run(os.path.join(build, "mine")), r"^\d+\.\d+\.\d+ not_found\n$")
