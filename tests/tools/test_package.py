@@ -3,6 +3,7 @@
 """The installed package: what lies where, which symbols the library shows, and whether programs
 that know only the public header build against it, through pkg-config and through CMake."""
 import glob
+import json
 import os
 import re
 import shlex
@@ -15,6 +16,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 BUILD = os.environ.get("TDM_BINARY_DIR", os.path.join(ROOT, "build", "release"))
 CC = os.environ.get("CC", "cc")
 EXAMPLES = sorted(glob.glob(os.path.join(ROOT, "examples", "*.c")))
+
+LLAMA = os.path.join(ROOT, "tests", "data", "goldens", "llama")
+IDS = [3, 4, 5, 6]
 
 PROGRAM = """
 #include <stdio.h>
@@ -136,17 +140,43 @@ class Package(unittest.TestCase):
         run("cmake", "--build", build)
         self.assertRegex(run(os.path.join(build, "mine")), r"^\d+\.\d+\.\d+ not_found\n$")
 
-    def test_examples_build_and_explain_themselves(self):
+    def example(self, name):
+        program = os.path.join(self.folder.name, "example_" + name)
+        self.build(os.path.join(ROOT, "examples", name + ".c"), program)
+        return program
+
+    def command(self, *arguments):
+        return json.loads(run(os.path.join(self.prefix, "bin", "tandem"), *arguments, "--json"))
+
+    def ids_file(self):
+        path = os.path.join(self.folder.name, "ids.json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(IDS, f)
+        return path
+
+    def test_example_generate_says_what_the_command_says(self):
+        told = run(self.example("generate"), LLAMA, "--ids", *map(str, IDS)).split()
+        found = self.command("generate", LLAMA, "--ids", self.ids_file(), "-n", str(len(told)))
+        self.assertGreater(len(told), 0)
+        self.assertEqual([int(word) for word in told], found["ids"])
+
+    def test_example_score_says_what_the_command_says(self):
+        told = run(self.example("score"), LLAMA, *map(str, IDS))
+        mean = re.search(r"(?m)^mean ([\d.]+) nats$", told)
+        self.assertIsNotNone(mean, told)
+        found = self.command("score", LLAMA, "--ids", self.ids_file())
+        self.assertAlmostEqual(float(mean.group(1)), found["nll"], places=3)
+
+    def test_examples_explain_what_went_wrong(self):
         self.assertGreaterEqual(len(EXAMPLES), 2)
         for source in EXAMPLES:
             with self.subTest(example=os.path.basename(source)):
-                program = os.path.join(self.folder.name, os.path.basename(source)[:-2])
-                self.build(source, program)
-                done = subprocess.run([program, "/nowhere/at/all.gguf", "hello"],
+                program = self.example(os.path.basename(source)[:-2])
+                done = subprocess.run([program, "/nowhere/at/all.gguf", "3", "4"],
                                       stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                       check=False)
                 self.assertNotEqual(done.returncode, 0)
-                self.assertGreater(len(done.stderr), 0)
+                self.assertIn("/nowhere/at/all.gguf", done.stderr)
 
 
 if __name__ == "__main__":
