@@ -73,7 +73,11 @@ static tdm_status compose(tdm_model *model, const tdm_model_options *options, td
     const tdm_bind_site site = {device, TDM_GRAPH_ABI, TDM_STATE_ABI};
     model->declaration = tdm_declaration_text_decoder(&model->graph->facts, device);
     TDM_TRY(tdm_bind_check(&model->declaration, model->graph->ops, &site, err));
-    return tdm_composition_resolve(&model->composition, &flags, &facts, err);
+    tdm_status status = tdm_composition_resolve(&model->composition, &flags, &facts, err);
+    if (status != TDM_OK && err != NULL && strcmp(err->where, "prefill_chunk") == 0) {
+        tdm_err_where(err, "n_batch"); /* the name that embedders know it by */
+    }
+    return status;
 }
 
 static tdm_status open_graph(tdm_model *model, const tdm_model_options *options, tdm_error *err) {

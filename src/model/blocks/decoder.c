@@ -125,25 +125,26 @@ static float *take_floats(tdm_arena *arena, int64_t n, int64_t width) {
     return tdm_arena_alloc(arena, bytes, TDM_ALIGN_CACHE_LINE);
 }
 
-static bool take_scratch(decoder *d, int64_t n, int64_t n_rows, int64_t n_logits) {
+/* Scratch for so much, from arena; false when memory is out. */
+static bool take_scratch(const decoder *d, tdm_arena *arena, tdm_scratch *s, int64_t n,
+                         int64_t n_rows, int64_t n_logits) {
     const tdm_dims *dims = &d->dims;
-    tdm_scratch *s = &d->scratch;
     int64_t q_dim = (int64_t)dims->n_heads * dims->head_dim;
     int64_t kv_dim = (int64_t)dims->n_kv_heads * dims->head_dim;
-    s->x = take_floats(&d->work, n, dims->hidden);
-    s->h = take_floats(&d->work, n, dims->hidden);
-    s->q = take_floats(&d->work, n, q_dim);
-    s->k = take_floats(&d->work, n, kv_dim);
-    s->v = take_floats(&d->work, n, kv_dim);
-    s->mixed = take_floats(&d->work, n, q_dim);
-    s->gate = take_floats(&d->work, n, dims->intermediate);
-    s->up = take_floats(&d->work, n, dims->intermediate);
-    s->rope = take_floats(&d->work, n, dims->head_dim);
-    s->wanted = take_floats(&d->work, n_logits > 0 ? n_logits : 1, dims->hidden);
-    s->positions = tdm_arena_calloc(&d->work, (size_t)n, sizeof *s->positions);
-    s->tokens = tdm_arena_calloc(&d->work, (size_t)n, sizeof *s->tokens);
-    s->write_spans = tdm_arena_calloc(&d->work, (size_t)n_rows, sizeof *s->write_spans);
-    s->read_spans = tdm_arena_calloc(&d->work, (size_t)n_rows, sizeof *s->read_spans);
+    s->x = take_floats(arena, n, dims->hidden);
+    s->h = take_floats(arena, n, dims->hidden);
+    s->q = take_floats(arena, n, q_dim);
+    s->k = take_floats(arena, n, kv_dim);
+    s->v = take_floats(arena, n, kv_dim);
+    s->mixed = take_floats(arena, n, q_dim);
+    s->gate = take_floats(arena, n, dims->intermediate);
+    s->up = take_floats(arena, n, dims->intermediate);
+    s->rope = take_floats(arena, n, dims->head_dim);
+    s->wanted = take_floats(arena, n_logits > 0 ? n_logits : 1, dims->hidden);
+    s->positions = tdm_arena_calloc(arena, (size_t)n, sizeof *s->positions);
+    s->tokens = tdm_arena_calloc(arena, (size_t)n, sizeof *s->tokens);
+    s->write_spans = tdm_arena_calloc(arena, (size_t)n_rows, sizeof *s->write_spans);
+    s->read_spans = tdm_arena_calloc(arena, (size_t)n_rows, sizeof *s->read_spans);
     return s->x != NULL && s->h != NULL && s->q != NULL && s->k != NULL && s->v != NULL &&
            s->mixed != NULL && s->gate != NULL && s->up != NULL && s->rope != NULL &&
            s->wanted != NULL && s->positions != NULL && s->tokens != NULL &&
@@ -156,25 +157,34 @@ static int64_t widest(const decoder *d) {
     return q_dim > width ? q_dim : width;
 }
 
+static int32_t larger(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+/* Limits only grow, each by itself; the old scratch goes when the new one is whole, so that a failure changes nothing. */
 static tdm_status decoder_reserve(tdm_graph *graph, int32_t tokens_max, int32_t rows_max,
                                   int32_t logits_max, tdm_error *err) {
     decoder *d = (decoder *)graph;
-    int64_t n_max = tokens_max > logits_max ? tokens_max : logits_max;
-    if (tokens_max <= d->tokens_max && rows_max <= d->rows_max && logits_max <= d->logits_max) {
+    int32_t tokens = larger(tokens_max, d->tokens_max);
+    int32_t rows = larger(rows_max, d->rows_max);
+    int32_t logits = larger(logits_max, d->logits_max);
+    tdm_arena work;
+    tdm_scratch scratch;
+    if (tokens == d->tokens_max && rows == d->rows_max && logits == d->logits_max) {
         return TDM_OK;
     }
-    d->tokens_max = 0;
-    d->rows_max = 0;
-    d->logits_max = 0;
-    tdm_arena_deinit(&d->work);
-    if (!take_scratch(d, tokens_max, rows_max, logits_max)) {
-        tdm_arena_deinit(&d->work);
+    TDM_TRY(d->backend->ops->reserve(d->backend, larger(tokens, logits), widest(d), err));
+    tdm_arena_init(&work, d->alloc);
+    if (!take_scratch(d, &work, &scratch, tokens, rows, logits)) {
+        tdm_arena_deinit(&work);
         return tdm_fail_nomem(err, "the scratch of a step");
     }
-    TDM_TRY(d->backend->ops->reserve(d->backend, n_max, widest(d), err));
-    d->tokens_max = tokens_max;
-    d->rows_max = rows_max;
-    d->logits_max = logits_max;
+    tdm_arena_deinit(&d->work);
+    d->work = work;
+    d->scratch = scratch;
+    d->tokens_max = tokens;
+    d->rows_max = rows;
+    d->logits_max = logits;
     return TDM_OK;
 }
 
