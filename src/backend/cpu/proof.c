@@ -26,7 +26,9 @@
 /* Twins may differ by this share of the largest value: far above rounding, far below a mistake. */
 #define SLACK 2e-5f
 
+/* global: a signal handler has no argument; set during a proof only */
 static _Thread_local sigjmp_buf *jump_target;
+/* global: signal handlers belong to the process; one proof at a time swaps them */
 static pthread_mutex_t handler_lock = PTHREAD_MUTEX_INITIALIZER;
 
 typedef struct proof_memory {
