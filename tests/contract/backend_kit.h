@@ -34,6 +34,7 @@ static inline float kit_noise(uint32_t stream, uint32_t i) {
 }
 
 static inline float *kit_floats(int64_t n) {
+    assert_true(n > 0 && n < (1 << 28));
     float *p = malloc((size_t)n * sizeof *p);
     assert_non_null(p);
     return p;
