@@ -187,7 +187,7 @@ static const odd ODD[] = {
     {"tensor-row-block.gguf", 'r', "no whole Q4_K blocks"},
     {"tensor-long-name.gguf", 'r', "80 bytes"},
     {"no-tokenizer.gguf", 'o', ""},
-    {"vocab-short.gguf", 'a', ""},
+    {"vocab-short.gguf", 'r', "264 entries, the embedding 272 rows"},
     {"split-00001-of-00003.gguf", 'o', ""},
     {"split-00002-of-00003.gguf", 'r', "split-00001-of-00003.gguf"},
     {"split-00003-of-00003.gguf", 'r', "split-00001-of-00003.gguf"},
