@@ -59,11 +59,16 @@ static tdm_status resolve_kv(tdm_composition *c, const char *kv, tdm_error *err)
     } else if (strcmp(kv, "bf16") == 0) {
         c->kv_dtype = TDM_DTYPE_BF16;
     } else {
-        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "unknown kind of key and value storage \"%.40s\"",
+        /* The quantized codecs are known and not in this build; anything else is a slip. */
+        const bool is_known = strcmp(kv, "q8") == 0 || strcmp(kv, "q4") == 0;
+        const tdm_status code = is_known ? TDM_E_UNSUPPORTED : TDM_E_ARG;
+        (void)tdm_fail(err, code,
+                       is_known ? "keys and values cannot be stored as %.40s in this build"
+                                : "unknown kind of key and value storage \"%.40s\"",
                        kv);
         tdm_err_where(err, "kv");
         tdm_err_limit(err, "f32, bf16");
-        return TDM_E_UNSUPPORTED;
+        return code;
     }
     return TDM_OK;
 }

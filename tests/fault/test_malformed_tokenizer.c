@@ -323,22 +323,27 @@ static uint64_t draw(uint32_t number, uint32_t idx) {
     return tdm_random_u64(151, number, 0, idx);
 }
 
+static void label_more(malformed_case *c, const char *word) {
+    size_t len = strlen(c->label);
+    (void)snprintf(c->label + len, sizeof(c->label) - len, "%s", word);
+}
+
 /* Cuts or damages the finished text. */
 static void damage(malformed_case *c, uint32_t number) {
     const uint64_t kind = draw(number, 20) % 10;
     if (kind == 0) { /* a JSON text that ends early is no JSON text */
         c->text.len = (size_t)(draw(number, 21) % c->text.len);
         c->expected = EXPECT_REJECT;
-        (void)strncat(c->label, "cut", sizeof(c->label) - strlen(c->label) - 1);
+        label_more(c, "cut");
     } else if (kind == 1) {
         const size_t at = (size_t)(draw(number, 21) % c->text.len);
         c->text.data[at] = (char)(uint8_t)draw(number, 22);
         c->expected = EXPECT_EITHER;
-        (void)strncat(c->label, "byte", sizeof(c->label) - strlen(c->label) - 1);
+        label_more(c, "byte");
     } else if (kind == 2 && number % 3 == 0) {
         put(&c->text, "}");
         c->expected = EXPECT_REJECT;
-        (void)strncat(c->label, "tail", sizeof(c->label) - strlen(c->label) - 1);
+        label_more(c, "tail");
     }
 }
 

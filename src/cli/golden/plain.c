@@ -136,7 +136,7 @@ static double row_kl(const float *truth, const float *ours, int32_t n) {
 }
 
 static double row_gap(const float *row, int32_t n, int32_t best) {
-    double second = -INFINITY;
+    double second = -HUGE_VAL;
     for (int32_t i = 0; i < n; i++) {
         if (i != best) {
             second = fmax(second, (double)row[i]);

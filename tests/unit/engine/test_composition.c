@@ -113,8 +113,9 @@ static void refusals_name_the_flag(void **state) {
     expect_refused((flags){.device = "cpu-avx"}, &RICH, TDM_E_UNSUPPORTED, "device");
     expect_refused((flags){.device = ""}, &RICH, TDM_E_UNSUPPORTED, "device");
     expect_refused((flags){.device = "cpu-avx2-and-more"}, &RICH, TDM_E_UNSUPPORTED, "device");
-    expect_refused((flags){.kv = "auto"}, &RICH, TDM_E_UNSUPPORTED, "kv");
-    expect_refused((flags){.kv = "F32"}, &RICH, TDM_E_UNSUPPORTED, "kv");
+    expect_refused((flags){.kv = "auto"}, &RICH, TDM_E_ARG, "kv");
+    expect_refused((flags){.kv = "F32"}, &RICH, TDM_E_ARG, "kv");
+    expect_refused((flags){.kv = "q8"}, &RICH, TDM_E_UNSUPPORTED, "kv");
     expect_refused((flags){.context = -1}, &RICH, TDM_E_ARG, "context");
     expect_refused((flags){.context = 8193}, &RICH, TDM_E_ARG, "context");
     expect_refused((flags){.prefill_chunk = -1}, &RICH, TDM_E_ARG, "prefill_chunk");
