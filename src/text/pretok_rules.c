@@ -187,6 +187,11 @@ const tdm_scan_rule *tdm_scan_find(const char *pattern, size_t len) {
     return NULL;
 }
 
+const tdm_scan_rule *tdm_scan_punctuation(void) {
+    static const tdm_scan_rule RULE = {.kind = TDM_SCAN_PUNCTUATION};
+    return &RULE;
+}
+
 const tdm_scan_rule *tdm_scan_at(size_t idx) {
     return idx < sizeof(RULES) / sizeof(RULES[0]) ? &RULES[idx] : NULL;
 }

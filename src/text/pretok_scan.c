@@ -281,6 +281,15 @@ static size_t scan_ranges(const cursor *c, const tdm_scan_rule *rule, size_t pos
     return pos;
 }
 
+static size_t punctuation_at(const cursor *c, size_t pos) {
+    uint32_t cp = 0;
+    if ((uint8_t)c->text[pos] < 0x80) {
+        return is_ascii_punctuation(c->text[pos]) ? pos + 1 : pos;
+    }
+    const size_t n = tdm_utf8_decode(c->text + pos, c->len - pos, &cp, NULL);
+    return tdm_unicode_is_older(TDM_OLDER_PUNCTUATION, cp) ? pos + n : pos;
+}
+
 /* \s?CLASS+ */
 static size_t scan_spaced_run(const cursor *c, const tdm_scan_rule *rule, size_t pos) {
     size_t next = 0;
@@ -309,6 +318,9 @@ size_t tdm_scan(const tdm_scan_rule *rule, const tdm_unicode *unicode, const cha
         break;
     case TDM_SCAN_SPACED_RUN:
         end = scan_spaced_run(&c, rule, pos);
+        break;
+    case TDM_SCAN_PUNCTUATION:
+        end = punctuation_at(&c, pos);
         break;
     case TDM_SCAN_TAIL_SPACE:
         end = run_of(&c, pos, TDM_UC_SPACE);

@@ -15,7 +15,8 @@ typedef enum tdm_scan_kind {
     TDM_SCAN_DEEPSEEK,   /* the third pattern of DeepSeek V3 */
     TDM_SCAN_RUN,        /* a run of one class, at most max characters */
     TDM_SCAN_SPACED_RUN, /* \s? and a run of one class */
-    TDM_SCAN_TAIL_SPACE  /* \s+$ */
+    TDM_SCAN_TAIL_SPACE, /* \s+$ */
+    TDM_SCAN_PUNCTUATION /* one character of the reference's is_punc */
 } tdm_scan_kind;
 
 typedef enum tdm_scan_contraction {
@@ -39,6 +40,8 @@ typedef struct tdm_scan_rule {
 
 /* NULL when the expression is not one of the known ones. The rule is constant. */
 const tdm_scan_rule *tdm_scan_find(const char *pattern, size_t len);
+/* Not in the table: no expression stands for it. */
+const tdm_scan_rule *tdm_scan_punctuation(void);
 /* For tests: every rule in turn; NULL past the end. */
 const tdm_scan_rule *tdm_scan_at(size_t idx);
 

@@ -125,9 +125,21 @@ static tdm_status put_id(encoder *e, int32_t id, tdm_origin origin) {
 static tdm_status encode_word(encoder *e, const tdm_text_view *text, size_t begin, size_t end) {
     const tdm_tokenizer *t = e->tokenizer;
     const char *word = text->data + begin;
-    const tdm_status status = t->model == TDM_MODEL_BPE
-                                  ? tdm_bpe_encode(&t->bpe, word, end - begin, &e->bpe)
-                                  : tdm_spm_encode(&t->spm, word, end - begin, &e->bpe);
+    tdm_status status = TDM_OK;
+    switch (t->model) {
+    case TDM_MODEL_BPE:
+        status = tdm_bpe_encode(&t->bpe, word, end - begin, &e->bpe);
+        break;
+    case TDM_MODEL_SPM:
+        status = tdm_spm_encode(&t->spm, word, end - begin, &e->bpe);
+        break;
+    case TDM_MODEL_UNIGRAM:
+        status = tdm_unigram_encode(&t->unigram, word, end - begin, &e->bpe);
+        break;
+    case TDM_MODEL_WORDPIECE:
+        status = tdm_wordpiece_encode(&t->wordpiece, word, end - begin, &e->bpe);
+        break;
+    }
     if (status != TDM_OK) {
         return tdm_fail_nomem(e->err, "a word's tokens");
     }

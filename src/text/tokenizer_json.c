@@ -137,6 +137,12 @@ static void find_facts(tdm_tokenizer *t, const tdm_json *config) {
 static tdm_status describe(tdm_json_reader *r) {
     char text[96];
     tdm_tokenizer *t = r->tokenizer;
+    if (t->model != TDM_MODEL_BPE) {
+        (void)snprintf(text, sizeof(text), "%s, %d tokens",
+                       t->model == TDM_MODEL_UNIGRAM ? "unigram" : "wordpiece", (int)t->n_vocab);
+        t->description = tdm_arena_copy_text(&t->arena, text, strlen(text));
+        return t->description != NULL ? TDM_OK : tdm_fail_nomem(r->err, "a tokenizer");
+    }
     (void)snprintf(text, sizeof(text), "bpe %s, %d tokens",
                    t->bpe.is_byte_level     ? "byte-level"
                    : t->bpe.has_byte_tokens ? "with byte fallback"

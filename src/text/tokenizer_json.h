@@ -46,12 +46,28 @@ TDM_NODISCARD tdm_status tdm_json_read_metaspace(tdm_json_reader *r, const tdm_j
                                                  const char **out, size_t *out_len,
                                                  char *out_scheme);
 
+/* out has room for len bytes. False when text is no base64. */
+bool tdm_base64_decode(const char *text, size_t len, char *out, size_t *out_len);
+
+/* Pattern and content of a Replace. */
+TDM_NODISCARD tdm_status tdm_json_read_replace(tdm_json_reader *r, const tdm_json_leaf *leaf,
+                                               tdm_text_op *op);
 TDM_NODISCARD tdm_status tdm_json_read_normalizer(tdm_json_reader *r, const tdm_json *node);
 TDM_NODISCARD tdm_status tdm_json_read_pre_tokenizer(tdm_json_reader *r, const tdm_json *node);
 /* Needs the vocabulary. */
 TDM_NODISCARD tdm_status tdm_json_read_post_processor(tdm_json_reader *r, const tdm_json *node);
 /* Needs the vocabulary: rewrites its pieces. */
 TDM_NODISCARD tdm_status tdm_json_read_decoder(tdm_json_reader *r, const tdm_json *node);
+tdm_status tdm_json_refuse_at(tdm_json_reader *r, tdm_status code, const char *list, size_t idx,
+                              const char *what);
+/* Refuses a token of more than TDM_TOKEN_BYTES_MAX bytes. */
+TDM_NODISCARD tdm_status tdm_json_check_token(tdm_json_reader *r, const char *list, size_t idx,
+                                              size_t len);
+/* In tokenizer_json_words.c: a vocabulary that is a list of tokens and scores; what Unigram and
+ * WordPiece need besides it. */
+TDM_NODISCARD tdm_status tdm_json_read_scored(tdm_json_reader *r, const tdm_json *vocab);
+TDM_NODISCARD tdm_status tdm_json_read_unigram(tdm_json_reader *r, const tdm_json *model);
+TDM_NODISCARD tdm_status tdm_json_read_wordpiece(tdm_json_reader *r, const tdm_json *model);
 /* Vocabulary, merges and added tokens. */
 TDM_NODISCARD tdm_status tdm_json_read_model(tdm_json_reader *r, const tdm_json *root);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tokenizer.json's model (BPE) and added_tokens into the vocabulary, the merge table and the list
+ * tokenizer.json's model (BPE; the others in tokenizer_json_words.c) and added_tokens into the vocabulary, the merge table and the list
  * for the matcher. Refuses what the reference would only trip over later: a merge whose parts or
  * result are no tokens, two tokens of one id, ids far beyond the number of tokens. */
 #include "text/tokenizer_json.h"
@@ -12,19 +12,19 @@
 
 #define MODEL "$.model"
 
-static tdm_status refuse_at(tdm_json_reader *r, tdm_status code, const char *list, size_t idx,
-                            const char *what) {
+tdm_status tdm_json_refuse_at(tdm_json_reader *r, tdm_status code, const char *list, size_t idx,
+                              const char *what) {
     char path[TDM_JSON_PATH_MAX];
     (void)snprintf(path, sizeof(path), "%s[%zu]", list, idx);
     return tdm_json_refuse(r, code, path, "%s", what);
 }
 
-static tdm_status check_token_len(tdm_json_reader *r, const char *list, size_t idx, size_t len) {
+tdm_status tdm_json_check_token(tdm_json_reader *r, const char *list, size_t idx, size_t len) {
     if (len <= TDM_TOKEN_BYTES_MAX) {
         return TDM_OK;
     }
     const tdm_status status =
-        refuse_at(r, TDM_E_LIMIT, list, idx, "a token is longer than a token may be");
+        tdm_json_refuse_at(r, TDM_E_LIMIT, list, idx, "a token is longer than a token may be");
     tdm_err_limit(r->err, "%u bytes", TDM_TOKEN_BYTES_MAX);
     return status;
 }
@@ -35,9 +35,14 @@ static tdm_status count_ids(tdm_json_reader *r, const tdm_json *vocab, const tdm
     int64_t last = -1;
     const size_t n = tdm_json_len(vocab) + tdm_json_len(added);
     for (size_t i = 0; i < tdm_json_len(vocab); i++) {
-        int64_t id = -1;
+        int64_t id = (int64_t)i; /* of a list of tokens and scores */
+        if (tdm_json_is(vocab, TDM_JSON_ARRAY)) {
+            last = id > last ? id : last;
+            continue;
+        }
         if (!tdm_json_as_i64(&vocab->u.items[i], &id) || id < 0 || id >= TDM_VOCAB_MAX) {
-            return refuse_at(r, TDM_E_FORMAT, MODEL ".vocab", i, "the id is no number below 2^24");
+            return tdm_json_refuse_at(r, TDM_E_FORMAT, MODEL ".vocab", i,
+                                      "the id is no number below 2^24");
         }
         last = id > last ? id : last;
     }
@@ -45,8 +50,8 @@ static tdm_status count_ids(tdm_json_reader *r, const tdm_json *vocab, const tdm
         int64_t id = -1;
         if (!tdm_json_as_i64(tdm_json_get(&added->u.items[i], "id"), &id) || id < 0 ||
             id >= TDM_VOCAB_MAX) {
-            return refuse_at(r, TDM_E_FORMAT, "$.added_tokens", i,
-                             "the id is no number below 2^24");
+            return tdm_json_refuse_at(r, TDM_E_FORMAT, "$.added_tokens", i,
+                                      "the id is no number below 2^24");
         }
         last = id > last ? id : last;
     }
@@ -64,9 +69,10 @@ static tdm_status read_vocab(tdm_json_reader *r, const tdm_json *vocab) {
         const tdm_json *item = &vocab->u.items[i];
         int64_t id = 0;
         (void)tdm_json_as_i64(item, &id);
-        TDM_TRY(check_token_len(r, MODEL ".vocab", i, item->key_len));
+        TDM_TRY(tdm_json_check_token(r, MODEL ".vocab", i, item->key_len));
         if (t->spellings[id].data != NULL) {
-            return refuse_at(r, TDM_E_FORMAT, MODEL ".vocab", i, "two tokens share one id");
+            return tdm_json_refuse_at(r, TDM_E_FORMAT, MODEL ".vocab", i,
+                                      "two tokens share one id");
         }
         TDM_TRY(tdm_tokenizer_spell(t, (int32_t)id, item->key, item->key_len, r->err));
         (void)tdm_text_map_put(&t->by_spelling, (int32_t)id);
@@ -162,10 +168,11 @@ static tdm_status read_merges(tdm_json_reader *r, const tdm_json *merges) {
     for (size_t i = 0; i < merges->len; i++) {
         tdm_text_ref parts[2];
         if (!split_merge(&merges->u.items[i], parts)) {
-            return refuse_at(r, TDM_E_FORMAT, MODEL ".merges", i, "a merge is not two tokens");
+            return tdm_json_refuse_at(r, TDM_E_FORMAT, MODEL ".merges", i,
+                                      "a merge is not two tokens");
         }
         if (parts[0].len > TDM_TOKEN_BYTES_MAX || parts[1].len > TDM_TOKEN_BYTES_MAX) {
-            return check_token_len(r, MODEL ".merges", i, (size_t)TDM_TOKEN_BYTES_MAX + 1);
+            return tdm_json_check_token(r, MODEL ".merges", i, (size_t)TDM_TOKEN_BYTES_MAX + 1);
         }
         memcpy(joined, parts[0].data, parts[0].len);
         memcpy(joined + parts[0].len, parts[1].data, parts[1].len);
@@ -174,9 +181,9 @@ static tdm_status read_merges(tdm_json_reader *r, const tdm_json *merges) {
         const int32_t id =
             tdm_text_map_find(&t->by_spelling, joined, (size_t)parts[0].len + parts[1].len);
         if (left < 0 || right < 0 || id < 0 || parts[0].len == 0 || parts[1].len == 0) {
-            return refuse_at(r, TDM_E_FORMAT, MODEL ".merges", i,
-                             left < 0 || right < 0 ? "a part of a merge is no token"
-                                                   : "the result of a merge is no token");
+            return tdm_json_refuse_at(r, TDM_E_FORMAT, MODEL ".merges", i,
+                                      left < 0 || right < 0 ? "a part of a merge is no token"
+                                                            : "the result of a merge is no token");
         }
         if (t->kinds[id] != TDM_TOKEN_CONTROL) {
             tdm_bpe_put(&t->bpe, left, right, (uint32_t)i, id, true);
@@ -269,7 +276,7 @@ static tdm_status read_added(tdm_json_reader *r, const tdm_json *list) {
         if (content->len == 0) { /* the reference passes over it as well */
             continue;
         }
-        TDM_TRY(check_token_len(r, "$.added_tokens", i, content->len));
+        TDM_TRY(tdm_json_check_token(r, "$.added_tokens", i, content->len));
         TDM_TRY(tdm_json_read_flag(r, &leaf, "special", false, &token->is_special));
         TDM_TRY(tdm_json_read_flag(r, &leaf, "single_word", false, &token->is_single_word));
         TDM_TRY(tdm_json_read_flag(r, &leaf, "lstrip", false, &token->is_left_stripped));
@@ -297,35 +304,73 @@ static tdm_status read_added(tdm_json_reader *r, const tdm_json *list) {
     return TDM_OK;
 }
 
+/* By its type; files of the first versions have none and are told by what they hold. */
+static tdm_status find_kind(tdm_json_reader *r, const tdm_json *model, tdm_model_kind *out) {
+    static const struct {
+        const char *type;
+        const char *member;
+        tdm_model_kind kind;
+    } KINDS[] = {{"BPE", "merges", TDM_MODEL_BPE},
+                 {"Unigram", "unk_id", TDM_MODEL_UNIGRAM},
+                 {"WordPiece", "max_input_chars_per_word", TDM_MODEL_WORDPIECE}};
+    const tdm_json *type = tdm_json_get(model, "type");
+    for (size_t i = 0; i < sizeof(KINDS) / sizeof(KINDS[0]); i++) {
+        if (type != NULL ? tdm_json_text_is(type, KINDS[i].type)
+                         : tdm_json_get(model, KINDS[i].member) != NULL) {
+            *out = KINDS[i].kind;
+            return TDM_OK;
+        }
+    }
+    if (type == NULL) {
+        *out = TDM_MODEL_BPE;
+        return TDM_OK;
+    }
+    return tdm_json_is(type, TDM_JSON_STRING)
+               ? tdm_json_refuse(r, TDM_E_UNSUPPORTED, MODEL,
+                                 "tokenizer model \"%.64s\" is not supported", type->u.text)
+               : tdm_json_refuse(r, TDM_E_FORMAT, MODEL, "type is not a text");
+}
+
 tdm_status tdm_json_read_model(tdm_json_reader *r, const tdm_json *root) {
     tdm_tokenizer *t = r->tokenizer;
     const tdm_json *model = tdm_json_get(root, "model");
-    const tdm_json *type = tdm_json_get(model, "type");
     const tdm_json *vocab = tdm_json_get(model, "vocab");
     const tdm_json *added = tdm_json_get(root, "added_tokens");
     int32_t n_vocab = 0;
     if (!tdm_json_is(model, TDM_JSON_OBJECT)) {
         return tdm_json_refuse(r, TDM_E_FORMAT, MODEL, "there is no model");
     }
-    if (type != NULL && !tdm_json_text_is(type, "BPE")) {
-        return tdm_json_is(type, TDM_JSON_STRING)
-                   ? tdm_json_refuse(r, TDM_E_UNSUPPORTED, MODEL,
-                                     "tokenizer model \"%.64s\" is not supported", type->u.text)
-                   : tdm_json_refuse(r, TDM_E_FORMAT, MODEL, "type is not a text");
-    }
-    if (!tdm_json_is(vocab, TDM_JSON_OBJECT) ||
+    TDM_TRY(find_kind(r, model, &t->model));
+    if (!tdm_json_is(vocab, t->model == TDM_MODEL_UNIGRAM ? TDM_JSON_ARRAY : TDM_JSON_OBJECT) ||
         (added != NULL && !tdm_json_is(added, TDM_JSON_ARRAY) &&
          !tdm_json_is(added, TDM_JSON_NULL))) {
         return tdm_json_refuse(r, TDM_E_FORMAT, MODEL ".vocab",
-                               "vocab is not an object, or added_tokens not a list");
+                               "vocab is not what the model needs, or added_tokens not a list");
     }
     TDM_TRY(count_ids(r, vocab, added, &n_vocab));
     if (n_vocab == 0) {
         return tdm_json_refuse(r, TDM_E_FORMAT, MODEL ".vocab", "the vocabulary is empty");
     }
     TDM_TRY(tdm_tokenizer_reserve(t, n_vocab, r->err));
-    TDM_TRY(read_vocab(r, vocab));
+    TDM_TRY(t->model == TDM_MODEL_UNIGRAM ? tdm_json_read_scored(r, vocab) : read_vocab(r, vocab));
     mark_special(r, added);
-    TDM_TRY(read_bpe(r, model));
-    return read_added(r, added);
+    if (t->model == TDM_MODEL_BPE) {
+        TDM_TRY(read_bpe(r, model));
+    } else if (t->bpe.is_byte_level) {
+        return tdm_json_refuse(r, TDM_E_UNSUPPORTED, MODEL,
+                               "ByteLevel in front of another model "
+                               "than BPE is not supported");
+    } else {
+        TDM_TRY(t->model == TDM_MODEL_UNIGRAM ? tdm_json_read_unigram(r, model)
+                                              : tdm_json_read_wordpiece(r, model));
+    }
+    TDM_TRY(read_added(r, added));
+    for (int32_t id = 0; id < t->n_vocab; id++) { /* a token that is there twice is one token */
+        const tdm_text_ref *text = &t->spellings[id];
+        const int32_t twin =
+            text->data != NULL ? tdm_text_map_find(&t->by_spelling, text->data, text->len) : id;
+        t->kinds[id] = t->kinds[twin];
+        t->flags[id] = t->flags[twin];
+    }
+    return TDM_OK;
 }

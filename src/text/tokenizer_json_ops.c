@@ -62,21 +62,28 @@ static tdm_status compile_expr(tdm_json_reader *r, const tdm_json_leaf *leaf, co
 
 /* Normalizers */
 
-static tdm_status norm_unicode(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
+#define NORMALIZER_OPS_MAX 5 /* operations that one normalizer may become */
+
+static tdm_text_op *next_op(tdm_json_reader *r, tdm_text_op_kind kind) {
+    tdm_text_op *op = &r->tokenizer->normalizers[r->tokenizer->n_normalizers++];
+    op->kind = kind;
+    return op;
+}
+
+static tdm_status norm_unicode(tdm_json_reader *r, const tdm_json_leaf *leaf) {
     const char *type = tdm_json_get(leaf->node, "type")->u.text;
-    (void)r;
-    op->kind = TDM_TEXT_NORMALIZE;
+    tdm_text_op *op = next_op(r, TDM_TEXT_NORMALIZE);
     op->is_compat = type[2] == 'K';
     op->is_composed = type[strlen(type) - 1] == 'C';
     return TDM_OK;
 }
 
-static tdm_status norm_prepend(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
-    op->kind = TDM_TEXT_PREPEND;
+static tdm_status norm_prepend(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    tdm_text_op *op = next_op(r, TDM_TEXT_PREPEND);
     return tdm_json_copy_text(r, leaf, "prepend", TDM_TOKEN_BYTES_MAX, &op->a, &op->a_len);
 }
 
-static tdm_status norm_replace(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
+tdm_status tdm_json_read_replace(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
     bool is_expr = false;
     TDM_TRY(read_pattern(r, leaf, &op->a, &op->a_len, &is_expr));
     TDM_TRY(tdm_json_copy_text(r, leaf, "content", TDM_TOKEN_BYTES_MAX, &op->b, &op->b_len));
@@ -84,35 +91,147 @@ static tdm_status norm_replace(tdm_json_reader *r, const tdm_json_leaf *leaf, td
     return is_expr ? compile_expr(r, leaf, op->a, op->a_len, &op->expr) : TDM_OK;
 }
 
-static tdm_status norm_lowercase(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
-    (void)r;
+static tdm_status norm_replace(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    return tdm_json_read_replace(r, leaf, next_op(r, TDM_TEXT_REPLACE));
+}
+
+static tdm_status norm_lowercase(tdm_json_reader *r, const tdm_json_leaf *leaf) {
     (void)leaf;
-    op->kind = TDM_TEXT_LOWERCASE;
+    (void)next_op(r, TDM_TEXT_LOWERCASE);
     return TDM_OK;
 }
 
-static tdm_status norm_strip(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op) {
-    op->kind = TDM_TEXT_STRIP;
+static tdm_status norm_nmt(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    (void)leaf;
+    next_op(r, TDM_TEXT_MAP)->map = TDM_MAP_NMT;
+    return TDM_OK;
+}
+
+static tdm_status norm_strip_accents(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    (void)leaf;
+    next_op(r, TDM_TEXT_MAP)->map = TDM_MAP_MARKS;
+    return TDM_OK;
+}
+
+static tdm_status norm_bert(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    bool is_cleaned = false;
+    bool is_cjk_spaced = false;
+    bool is_lowered = false;
+    bool is_stripped = false;
+    TDM_TRY(tdm_json_read_flag(r, leaf, "clean_text", true, &is_cleaned));
+    TDM_TRY(tdm_json_read_flag(r, leaf, "handle_chinese_chars", true, &is_cjk_spaced));
+    TDM_TRY(tdm_json_read_flag(r, leaf, "lowercase", true, &is_lowered));
+    TDM_TRY(tdm_json_read_flag(r, leaf, "strip_accents", is_lowered, &is_stripped));
+    if (is_cleaned) {
+        next_op(r, TDM_TEXT_MAP)->map = TDM_MAP_BERT_CLEAN;
+    }
+    if (is_cjk_spaced) {
+        next_op(r, TDM_TEXT_MAP)->map = TDM_MAP_BERT_CJK;
+    }
+    if (is_stripped) {
+        (void)next_op(r, TDM_TEXT_NORMALIZE); /* NFD */
+        next_op(r, TDM_TEXT_MAP)->map = TDM_MAP_BERT_ACCENTS;
+    }
+    if (is_lowered) {
+        (void)next_op(r, TDM_TEXT_LOWERCASE);
+    }
+    return TDM_OK;
+}
+
+static int32_t base64_value(char c) {
+    if (c >= 'A' && c <= 'Z') {
+        return c - 'A';
+    }
+    if (c >= 'a' && c <= 'z') {
+        return c - 'a' + 26;
+    }
+    if (c >= '0' && c <= '9') {
+        return c - '0' + 52;
+    }
+    return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+bool tdm_base64_decode(const char *text, size_t len, char *out, size_t *out_len) {
+    uint32_t bits = 0;
+    uint32_t n_bits = 0;
+    *out_len = 0;
+    while (len > 0 && text[len - 1] == '=') {
+        len--;
+    }
+    for (size_t i = 0; i < len; i++) {
+        const int32_t value = base64_value(text[i]);
+        if (value < 0) {
+            return false;
+        }
+        bits = bits << 6 | (uint32_t)value;
+        n_bits += 6;
+        if (n_bits >= 8) {
+            n_bits -= 8;
+            out[(*out_len)++] = (char)(uint8_t)(bits >> n_bits);
+            bits &= (1u << n_bits) - 1;
+        }
+    }
+    return true;
+}
+
+static tdm_status norm_precompiled(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    const tdm_json *node = tdm_json_get(leaf->node, "precompiled_charsmap");
+    tdm_charsmap *map = tdm_arena_calloc(&r->tokenizer->arena, 1, sizeof(*map));
+    size_t len = 0;
+    if (!tdm_json_is(node, TDM_JSON_STRING)) {
+        return tdm_json_refuse(r, TDM_E_FORMAT, leaf->path, "precompiled_charsmap is not a text");
+    }
+    char *blob = tdm_mem_alloc(r->tokenizer->alloc, (size_t)node->len + 1);
+    if (map == NULL || blob == NULL) {
+        tdm_mem_free(r->tokenizer->alloc, blob, (size_t)node->len + 1);
+        return tdm_fail_nomem(r->err, "a character map");
+    }
+    tdm_status status = TDM_OK;
+    if (!tdm_base64_decode(node->u.text, node->len, blob, &len)) {
+        status = tdm_json_refuse(r, TDM_E_FORMAT, leaf->path, "precompiled_charsmap is no base64");
+    } else {
+        status = tdm_charsmap_init(map, &r->tokenizer->arena, blob, len, false, r->err);
+        if (status == TDM_E_FORMAT) {
+            tdm_err_where(r->err, "%s: %s", r->name, leaf->path);
+        }
+    }
+    tdm_mem_free(r->tokenizer->alloc, blob, (size_t)node->len + 1);
+    next_op(r, TDM_TEXT_CHARSMAP)->charsmap = map;
+    return status;
+}
+
+static tdm_status norm_strip(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    tdm_text_op *op = next_op(r, TDM_TEXT_STRIP);
     TDM_TRY(tdm_json_read_flag(r, leaf, "strip_left", true, &op->is_left));
     return tdm_json_read_flag(r, leaf, "strip_right", true, &op->is_right);
 }
 
 typedef struct norm_reader {
     const char *type;
-    tdm_status (*read)(tdm_json_reader *r, const tdm_json_leaf *leaf, tdm_text_op *op);
+    tdm_status (*read)(tdm_json_reader *r, const tdm_json_leaf *leaf);
 } norm_reader;
 
 static const norm_reader NORMALIZERS[] = {
-    {"NFC", norm_unicode},         {"NFD", norm_unicode},     {"NFKC", norm_unicode},
-    {"NFKD", norm_unicode},        {"Prepend", norm_prepend}, {"Replace", norm_replace},
-    {"Lowercase", norm_lowercase}, {"Strip", norm_strip},
+    {"NFC", norm_unicode},
+    {"NFD", norm_unicode},
+    {"NFKC", norm_unicode},
+    {"NFKD", norm_unicode},
+    {"Prepend", norm_prepend},
+    {"Replace", norm_replace},
+    {"Lowercase", norm_lowercase},
+    {"Strip", norm_strip},
+    {"Nmt", norm_nmt},
+    {"StripAccents", norm_strip_accents},
+    {"BertNormalizer", norm_bert},
+    {"Precompiled", norm_precompiled},
 };
 
 tdm_status tdm_json_read_normalizer(tdm_json_reader *r, const tdm_json *node) {
     tdm_json_leaves leaves = {.n = 0};
     tdm_tokenizer *t = r->tokenizer;
     TDM_TRY(tdm_json_flatten(r, node, "$.normalizer", "normalizers", &leaves));
-    t->normalizers = tdm_arena_calloc(&t->arena, leaves.n, sizeof(t->normalizers[0]));
+    t->normalizers =
+        tdm_arena_calloc(&t->arena, NORMALIZER_OPS_MAX * leaves.n, sizeof(t->normalizers[0]));
     if (t->normalizers == NULL) {
         return tdm_fail_nomem(r->err, "a tokenizer");
     }
@@ -128,7 +247,7 @@ tdm_status tdm_json_read_normalizer(tdm_json_reader *r, const tdm_json *node) {
             return tdm_json_refuse(r, TDM_E_UNSUPPORTED, leaves.items[i].path,
                                    "normalizer \"%.64s\" is not supported", type->u.text);
         }
-        TDM_TRY(reader->read(r, &leaves.items[i], &t->normalizers[t->n_normalizers++]));
+        TDM_TRY(reader->read(r, &leaves.items[i]));
     }
     return TDM_OK;
 }
@@ -225,7 +344,24 @@ static tdm_status pre_punctuation(tdm_json_reader *r, const tdm_json_leaf *leaf)
     if (tdm_json_get(leaf->node, "behavior") != NULL) {
         TDM_TRY(read_behavior(r, leaf, &stage->behavior));
     }
-    return expr_stage(r, leaf, "[!-/:-@\\[-`{-~\\p{P}]", 20, stage);
+    stage->rule = tdm_scan_punctuation();
+    return TDM_OK;
+}
+
+static tdm_status pre_bert(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    TDM_TRY(pre_whitespace_split(r, leaf));
+    next_stage(r)->rule = tdm_scan_punctuation();
+    return TDM_OK;
+}
+
+/* CharDelimiterSplit */
+static tdm_status pre_delimiter(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    tdm_pretok_stage *stage = next_stage(r);
+    stage->behavior = TDM_SPLIT_REMOVED;
+    TDM_TRY(tdm_json_copy_text(r, leaf, "delimiter", 4, &stage->literal, &stage->literal_len));
+    return stage->literal_len > 0
+               ? TDM_OK
+               : tdm_json_refuse(r, TDM_E_FORMAT, leaf->path, "delimiter is not one character");
 }
 
 tdm_status tdm_json_read_metaspace(tdm_json_reader *r, const tdm_json_leaf *leaf, const char **out,
@@ -283,6 +419,8 @@ static const pre_reader PRE_TOKENIZERS[] = {
     {"WhitespaceSplit", pre_whitespace_split},
     {"Whitespace", pre_whitespace},
     {"Punctuation", pre_punctuation},
+    {"BertPreTokenizer", pre_bert},
+    {"CharDelimiterSplit", pre_delimiter},
 };
 
 tdm_status tdm_json_read_pre_tokenizer(tdm_json_reader *r, const tdm_json *node) {

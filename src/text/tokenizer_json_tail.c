@@ -196,21 +196,82 @@ static tdm_status rewrite_pieces(tdm_json_reader *r, const tdm_text_op *op, tdm_
     return status;
 }
 
+/* The same over what tokens become as the first of all, where that differs. */
+static tdm_status rewrite_all(tdm_json_reader *r, const tdm_text_op *op) {
+    if (r->tokenizer->decoder.first_pieces != NULL) {
+        TDM_TRY(rewrite_pieces(r, op, r->tokenizer->decoder.first_pieces));
+    }
+    return rewrite_pieces(r, op, r->tokenizer->pieces);
+}
+
 static tdm_status decode_replace(tdm_json_reader *r, const tdm_json_leaf *leaf) {
     tdm_text_op op = {.kind = TDM_TEXT_REPLACE};
-    const tdm_json *pattern = tdm_json_get(leaf->node, "pattern");
-    const tdm_json *text = tdm_json_get(pattern, "String");
-    if (tdm_json_get(pattern, "Regex") != NULL) {
-        return tdm_json_refuse(r, TDM_E_UNSUPPORTED, leaf->path,
-                               "a decoder that replaces by Regex is not supported");
+    TDM_TRY(tdm_json_read_replace(r, leaf, &op));
+    return rewrite_all(r, &op);
+}
+
+/* From here on the first token has texts of its own. */
+static tdm_status part_first(tdm_json_reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    const size_t n = (size_t)t->n_vocab;
+    t->decoder.first_pieces = tdm_arena_calloc(&t->arena, n, sizeof(t->pieces[0]));
+    if (t->decoder.first_pieces == NULL) {
+        return tdm_fail_nomem(r->err, "a vocabulary");
     }
-    if (!tdm_json_is(text, TDM_JSON_STRING) || text->len == 0) {
-        return tdm_json_refuse(r, TDM_E_FORMAT, leaf->path, "pattern is no String, or is empty");
+    if (n > 0) {
+        memcpy(t->decoder.first_pieces, t->pieces, n * sizeof(t->pieces[0]));
     }
-    op.a = text->u.text;
-    op.a_len = text->len;
-    TDM_TRY(tdm_json_copy_text(r, leaf, "content", TDM_TOKEN_BYTES_MAX, &op.b, &op.b_len));
-    return rewrite_pieces(r, &op, r->tokenizer->pieces);
+    return TDM_OK;
+}
+
+static tdm_status clean_up(tdm_json_reader *r) {
+    static const char *const PAIRS[][2] = {
+        {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
+        {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},   {" do not", " don't"},
+        {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+    };
+    for (size_t i = 0; i < sizeof(PAIRS) / sizeof(PAIRS[0]); i++) {
+        const tdm_text_op op = {.kind = TDM_TEXT_REPLACE,
+                                .a = PAIRS[i][0],
+                                .a_len = strlen(PAIRS[i][0]),
+                                .b = PAIRS[i][1],
+                                .b_len = strlen(PAIRS[i][1])};
+        TDM_TRY(rewrite_all(r, &op));
+    }
+    return TDM_OK;
+}
+
+/* Every token but the first loses the prefix or gets a space in front. */
+static tdm_status decode_wordpiece(tdm_json_reader *r, const tdm_json_leaf *leaf) {
+    tdm_tokenizer *t = r->tokenizer;
+    const char *prefix = "##";
+    size_t prefix_len = 2;
+    bool is_cleaned = true;
+    char joined[4 * TDM_TOKEN_BYTES_MAX + 1];
+    if (tdm_json_get(leaf->node, "prefix") != NULL) {
+        TDM_TRY(tdm_json_copy_text(r, leaf, "prefix", TDM_TOKEN_BYTES_MAX, &prefix, &prefix_len));
+    }
+    TDM_TRY(tdm_json_read_flag(r, leaf, "cleanup", true, &is_cleaned));
+    TDM_TRY(part_first(r));
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        tdm_text_ref *piece = &t->pieces[id];
+        if (piece->data == NULL || piece->len >= sizeof(joined)) {
+            continue;
+        }
+        if (piece->len >= prefix_len && memcmp(piece->data, prefix, prefix_len) == 0) {
+            piece->data += prefix_len;
+            piece->len -= (uint32_t)prefix_len;
+            continue;
+        }
+        joined[0] = ' ';
+        memcpy(joined + 1, piece->data, piece->len);
+        const char *copy = tdm_arena_copy_text(&t->arena, joined, (size_t)piece->len + 1);
+        if (copy == NULL) {
+            return tdm_fail_nomem(r->err, "a vocabulary");
+        }
+        *piece = (tdm_text_ref){copy, piece->len + 1};
+    }
+    return is_cleaned ? clean_up(r) : TDM_OK;
 }
 
 static tdm_status decode_byte_fallback(tdm_json_reader *r) {
@@ -269,14 +330,7 @@ static tdm_status decode_metaspace(tdm_json_reader *r, const tdm_json_leaf *leaf
     tdm_text_op op = {.kind = TDM_TEXT_REPLACE, .b = " ", .b_len = 1};
     TDM_TRY(tdm_json_read_metaspace(r, leaf, &op.a, &op.a_len, &scheme));
     if (scheme != 'n') {
-        const size_t n = (size_t)t->n_vocab;
-        t->decoder.first_pieces = tdm_arena_calloc(&t->arena, n, sizeof(t->pieces[0]));
-        if (t->decoder.first_pieces == NULL) {
-            return tdm_fail_nomem(r->err, "a vocabulary");
-        }
-        if (n > 0) {
-            memcpy(t->decoder.first_pieces, t->pieces, n * sizeof(t->pieces[0]));
-        }
+        TDM_TRY(part_first(r));
         tdm_text_op drop = op;
         drop.b_len = 0;
         TDM_TRY(rewrite_pieces(r, &drop, t->decoder.first_pieces));
@@ -299,6 +353,10 @@ static tdm_status read_one_decoder(tdm_json_reader *r, const tdm_json_leaf *leaf
     }
     if (*phase == PHASE_TOKENS && tdm_json_text_is(type, "Replace")) {
         return decode_replace(r, leaf);
+    }
+    if (*phase == PHASE_TOKENS && tdm_json_text_is(type, "WordPiece") &&
+        r->tokenizer->decoder.first_pieces == NULL) {
+        return decode_wordpiece(r, leaf);
     }
     if (*phase == PHASE_TOKENS && tdm_json_text_is(type, "Metaspace") &&
         r->tokenizer->decoder.first_pieces == NULL) {

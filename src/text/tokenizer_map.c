@@ -65,7 +65,7 @@ int32_t tdm_text_map_find(const tdm_text_map *map, const char *text, size_t len)
 
 tdm_status tdm_trie_init(tdm_trie *trie, tdm_arena *arena, size_t bytes_max) {
     memset(trie, 0, sizeof(*trie));
-    if (bytes_max >= UINT32_MAX - 1) {
+    if (bytes_max >= TDM_TRIE_DENSE - 1) {
         return TDM_E_NOMEM;
     }
     trie->arena = arena;
@@ -99,4 +99,36 @@ bool tdm_trie_put(tdm_trie *trie, const char *text, size_t len, int32_t value) {
     }
     trie->nodes[node].value = value;
     return true;
+}
+
+#define CHILDREN_MAX 6u /* more than these get a table of 1 KiB */
+
+static uint32_t count_children(const tdm_trie *trie, uint32_t node) {
+    uint32_t n = 0;
+    for (uint32_t c = trie->nodes[node].child; c != 0; c = trie->nodes[c].sibling) {
+        n++;
+    }
+    return n;
+}
+
+tdm_status tdm_trie_freeze(tdm_trie *trie) {
+    uint32_t n = 0;
+    for (uint32_t node = 1; node < trie->n_nodes; node++) {
+        n += count_children(trie, node) > CHILDREN_MAX;
+    }
+    trie->dense = tdm_arena_calloc(trie->arena, n, sizeof(trie->dense[0]));
+    if (trie->dense == NULL) {
+        return TDM_E_NOMEM;
+    }
+    n = 0;
+    for (uint32_t node = 1; node < trie->n_nodes; node++) {
+        if (count_children(trie, node) <= CHILDREN_MAX) {
+            continue;
+        }
+        for (uint32_t c = trie->nodes[node].child; c != 0; c = trie->nodes[c].sibling) {
+            trie->dense[n][trie->nodes[c].byte] = c;
+        }
+        trie->nodes[node].child = TDM_TRIE_DENSE | n++;
+    }
+    return TDM_OK;
 }

@@ -41,19 +41,26 @@ typedef struct tdm_trie {
     } * nodes;
     uint32_t n_nodes;
     uint32_t cap;
-    uint32_t first[256]; /* children of the root */
+    uint32_t first[256];    /* children of the root */
+    uint32_t (*dense)[256]; /* children of nodes that have many; see tdm_trie_freeze */
 } tdm_trie;
 
 /* bytes_max: sum of the lengths of all texts that will be put. */
 TDM_NODISCARD tdm_status tdm_trie_init(tdm_trie *trie, tdm_arena *arena, size_t bytes_max);
 /* len >= 1. The first value of a text stays; returns false when it had one. */
 bool tdm_trie_put(tdm_trie *trie, const char *text, size_t len, int32_t value);
+/* Gives nodes with many children a table. Nothing can be put in afterwards. */
+TDM_NODISCARD tdm_status tdm_trie_freeze(tdm_trie *trie);
+#define TDM_TRIE_DENSE 0x80000000u /* in child: the rest is an index of dense */
 /* One step from node (0: the root) by byte; 0 when there is none. */
 static inline uint32_t tdm_trie_step(const tdm_trie *trie, uint32_t node, uint8_t byte) {
     if (node == 0) {
         return trie->first[byte];
     }
     uint32_t child = trie->nodes[node].child;
+    if ((child & TDM_TRIE_DENSE) != 0) {
+        return trie->dense[child & ~TDM_TRIE_DENSE][byte];
+    }
     while (child != 0 && trie->nodes[child].byte != byte) {
         child = trie->nodes[child].sibling;
     }

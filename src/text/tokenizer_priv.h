@@ -14,13 +14,20 @@
 #include "text/pretok.h"
 #include "text/spm.h"
 #include "text/tokenizer.h"
+#include "text/unigram.h"
+#include "text/wordpiece.h"
 
 #define TDM_TOKEN_BYTES_MAX 1024u
 #define TDM_VOCAB_MAX (1 << 24)
 #define TDM_TEXT_BYTES_MAX ((size_t)1 << 30)
 #define TDM_EOG_MAX 64
 
-typedef enum tdm_model_kind { TDM_MODEL_BPE, TDM_MODEL_SPM } tdm_model_kind;
+typedef enum tdm_model_kind {
+    TDM_MODEL_BPE,
+    TDM_MODEL_SPM,
+    TDM_MODEL_UNIGRAM,
+    TDM_MODEL_WORDPIECE
+} tdm_model_kind;
 
 /* What the matcher does with one added token. */
 typedef struct tdm_added_token {
@@ -98,6 +105,8 @@ struct tdm_tokenizer {
     tdm_model_kind model;
     tdm_bpe bpe;
     tdm_spm spm;
+    tdm_unigram unigram;
+    tdm_wordpiece wordpiece;
 
     tdm_added_token *added;
     size_t n_added;

@@ -7,7 +7,6 @@
 #include "text/unicode.h"
 
 #include <string.h>
-#include <utf8proc.h>
 
 tdm_text_view tdm_text_slice(const tdm_text_view *view, size_t begin, size_t end) {
     tdm_text_view slice = {view->data + begin, end - begin, NULL, 0};
@@ -153,7 +152,7 @@ static tdm_status lowercase(const tdm_text_view *in, tdm_text_builder *out) {
         bool is_ok = false;
         char bytes[4];
         const size_t n = tdm_utf8_decode(in->data + pos, in->len - pos, &cp, &is_ok);
-        const uint32_t lower = is_ok ? (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp) : cp;
+        const uint32_t lower = is_ok ? tdm_unicode_lower(cp) : cp;
         if (is_ok && cp == 0x130) { /* the one character whose small form is two */
             TDM_TRY(tdm_text_put(out, "i\xCC\x87", 3, tdm_text_origin(in, pos, pos + n)));
         } else if (!is_ok || lower == cp) {
@@ -197,6 +196,33 @@ static tdm_status metaspace(const tdm_text_op *op, const tdm_text_view *in, tdm_
     return replace_all(" ", 1, op->a, op->a_len, in, out);
 }
 
+/* Runs of a become one; those at the two ends vanish. */
+static tdm_status squeeze(const tdm_text_op *op, const tdm_text_view *in, tdm_text_builder *out) {
+    const size_t n = op->a_len;
+    size_t gap = SIZE_MAX; /* where the last run of a began; none before the first other text */
+    bool has_text = false;
+    size_t pos = 0;
+    size_t kept = 0;
+    while (pos < in->len) {
+        if (in->len - pos >= n && memcmp(in->data + pos, op->a, n) == 0) {
+            if (gap == SIZE_MAX) {
+                TDM_TRY(tdm_text_copy(out, in, kept, pos));
+                gap = pos;
+            }
+            pos += n;
+            kept = pos;
+            continue;
+        }
+        if (gap != SIZE_MAX && has_text) {
+            TDM_TRY(tdm_text_copy(out, in, gap, gap + n));
+        }
+        gap = SIZE_MAX;
+        has_text = true;
+        pos++;
+    }
+    return tdm_text_copy(out, in, kept, in->len);
+}
+
 tdm_status tdm_text_op_apply(const tdm_text_op *op, tdm_regex_scratch *scratch,
                              const tdm_text_view *in, tdm_text_builder *out, tdm_error *err) {
     tdm_status status = TDM_OK;
@@ -221,6 +247,15 @@ tdm_status tdm_text_op_apply(const tdm_text_op *op, tdm_regex_scratch *scratch,
         break;
     case TDM_TEXT_METASPACE:
         status = metaspace(op, in, out);
+        break;
+    case TDM_TEXT_MAP:
+        status = tdm_text_map_chars(op, in, out);
+        break;
+    case TDM_TEXT_CHARSMAP:
+        status = tdm_text_apply_charsmap(op, in, out);
+        break;
+    case TDM_TEXT_SQUEEZE:
+        status = squeeze(op, in, out);
         break;
     case TDM_TEXT_PREFIX_SPACE:
         status = in->len > 0 && !starts_with(in, op->a, op->a_len)

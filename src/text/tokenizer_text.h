@@ -8,6 +8,7 @@
 #define TDM_TEXT_TOKENIZER_TEXT_H
 
 #include "base/buf.h"
+#include "text/charsmap.h"
 #include "text/pretok_regex.h"
 
 typedef struct tdm_origin { /* half-open range of input bytes */
@@ -51,11 +52,24 @@ typedef enum tdm_text_op_kind {
     TDM_TEXT_LOWERCASE,
     TDM_TEXT_STRIP, /* white space at the ends */
     TDM_TEXT_METASPACE,
+    TDM_TEXT_MAP,         /* each character by itself: map */
+    TDM_TEXT_CHARSMAP,    /* charsmap */
+    TDM_TEXT_SQUEEZE,     /* runs of a become one, those at the ends vanish */
     TDM_TEXT_PREFIX_SPACE /* a in front unless the text begins with a */
 } tdm_text_op_kind;
 
+typedef enum tdm_text_map_kind {                     /* what MAP does with a character */
+                                 TDM_MAP_NMT,        /* Nmt */
+                                 TDM_MAP_BERT_CLEAN, /* clean_text */
+                                 TDM_MAP_BERT_CJK, /* handle_chinese_chars: a space on both sides */
+                                 TDM_MAP_BERT_ACCENTS, /* the dropping half of strip_accents */
+                                 TDM_MAP_MARKS         /* StripAccents */
+} tdm_text_map_kind;
+
 typedef struct tdm_text_op {
     tdm_text_op_kind kind;
+    tdm_text_map_kind map;               /* MAP */
+    const struct tdm_charsmap *charsmap; /* CHARSMAP */
     const char *a;
     size_t a_len;
     const char *b;
@@ -72,6 +86,11 @@ typedef struct tdm_text_op {
 TDM_NODISCARD tdm_status tdm_text_op_apply(const tdm_text_op *op, tdm_regex_scratch *scratch,
                                            const tdm_text_view *in, tdm_text_builder *out,
                                            tdm_error *err);
+/* In tokenizer_charmap.c. */
+TDM_NODISCARD tdm_status tdm_text_map_chars(const tdm_text_op *op, const tdm_text_view *in,
+                                            tdm_text_builder *out);
+TDM_NODISCARD tdm_status tdm_text_apply_charsmap(const tdm_text_op *op, const tdm_text_view *in,
+                                                 tdm_text_builder *out);
 /* In tokenizer_unicode.c. */
 TDM_NODISCARD tdm_status tdm_text_normalize(const tdm_text_op *op, const tdm_text_view *in,
                                             tdm_text_builder *out);

@@ -33,6 +33,28 @@ void tdm_unicode_init(tdm_unicode *unicode) {
     }
 }
 
+uint32_t tdm_unicode_lower(uint32_t cp) {
+    /* Pairs younger than utf8proc's tables. */
+    static const struct {
+        uint32_t first, last, lower;
+    } NEWER[] = {
+        {0x1C89, 0x1C89, 0x1C8A},    {0xA7CB, 0xA7CB, 0x0264}, {0xA7CC, 0xA7CC, 0xA7CD},
+        {0xA7CE, 0xA7CE, 0xA7CF},    {0xA7D2, 0xA7D2, 0xA7D3}, {0xA7D4, 0xA7D4, 0xA7D5},
+        {0xA7DA, 0xA7DA, 0xA7DB},    {0xA7DC, 0xA7DC, 0x019B}, {0x10D50, 0x10D65, 0x10D70},
+        {0x16EA0, 0x16EB8, 0x16EBB},
+    };
+    const utf8proc_int32_t lower = utf8proc_tolower((utf8proc_int32_t)cp);
+    if (lower != (utf8proc_int32_t)cp || cp < 0x1C89) {
+        return (uint32_t)lower;
+    }
+    for (size_t i = 0; i < sizeof(NEWER) / sizeof(NEWER[0]); i++) {
+        if (cp >= NEWER[i].first && cp <= NEWER[i].last) {
+            return NEWER[i].lower + (cp - NEWER[i].first);
+        }
+    }
+    return cp;
+}
+
 bool tdm_unicode_is_word(uint32_t cp) {
     const uint32_t bits = tdm_unicode_bits_of(tdm_unicode_class(cp));
     if ((bits & (TDM_UC_L | TDM_UC_M | TDM_UC_ND | TDM_UC_NL | TDM_UC_PC)) != 0) {

@@ -44,6 +44,17 @@ uint8_t tdm_unicode_class(uint32_t cp);
 bool tdm_unicode_is_space(uint32_t cp);
 /* The regular-expression class \w: Alphabetic, M, Nd, Pc, Join_Control. */
 bool tdm_unicode_is_word(uint32_t cp);
+/* The one-character small form, as Unicode 17 has it; U+0130 (whose small form is two) is itself. */
+uint32_t tdm_unicode_lower(uint32_t cp);
+
+/* Classes as the reference's BERT parts know them. In unicode_older.c. */
+typedef enum tdm_unicode_older {
+    TDM_OLDER_NONSPACING,
+    TDM_OLDER_MARK,
+    TDM_OLDER_PUNCTUATION, /* above ASCII */
+    TDM_OLDER_CONTROL
+} tdm_unicode_older;
+bool tdm_unicode_is_older(tdm_unicode_older set, uint32_t cp);
 
 static inline uint32_t tdm_unicode_bits_of(uint8_t cls) {
     return 1u << (cls & 31) | (uint32_t)(cls & 0x20) << 26 | (uint32_t)(cls & 0x40) << 24;

@@ -205,10 +205,10 @@ static void test_errors_say_where(void **state) {
     expect_refused("", TDM_E_FORMAT, "t.json", "");
     expect_refused("[]", TDM_E_FORMAT, "t.json: $", "object");
     expect_refused("{}", TDM_E_FORMAT, "$.model", "no model");
-    expect_refused("{\"model\":{\"type\":\"Unigram\"}}", TDM_E_UNSUPPORTED, "$.model", "Unigram");
+    expect_refused("{\"model\":{\"type\":\"Unigran\"}}", TDM_E_UNSUPPORTED, "$.model", "Unigran");
     expect_refused("{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},"
-                   "{\"type\":\"Nmt\"}]}," MODEL,
-                   TDM_E_UNSUPPORTED, "t.json: $.normalizer.normalizers[1]", "\"Nmt\"");
+                   "{\"type\":\"Nmz\"}]}," MODEL,
+                   TDM_E_UNSUPPORTED, "t.json: $.normalizer.normalizers[1]", "\"Nmz\"");
     expect_refused("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},"
                    "\"behavior\":\"Isolated\"}," MODEL,
                    TDM_E_FORMAT, "$.pre_tokenizer, offset", "does not compile");
