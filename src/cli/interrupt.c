@@ -15,9 +15,9 @@ struct tdm_interrupt {
     const tdm_alloc *alloc;
     pthread_t thread;
     pthread_mutex_t mutex;
-    interrupt_mode mode; /* the three under mutex */
+    interrupt_mode mode; /* the four under mutex */
     tdm_generation *generation;
-    bool is_raised;
+    bool is_raised, is_patient;
     int tell[2]; /* pipe */
     sigset_t signals;
 };
@@ -27,7 +27,7 @@ static void raise_once(tdm_interrupt *interrupt) {
     if (interrupt->mode == MODE_TELL) {
         ssize_t n = write(interrupt->tell[1], "", 1);
         (void)n; /* a full pipe has told it already */
-    } else if (interrupt->mode == MODE_EXIT || interrupt->is_raised) {
+    } else if (interrupt->mode == MODE_EXIT || (interrupt->is_raised && !interrupt->is_patient)) {
         _exit(EXIT_INTERRUPTED);
     } else if (interrupt->generation != NULL) {
         tdm_generation_cancel(interrupt->generation);
@@ -95,10 +95,20 @@ static bool set_mode(tdm_interrupt *interrupt, interrupt_mode mode, tdm_generati
     return was_raised;
 }
 
-void tdm_interrupt_arm(tdm_interrupt *interrupt, tdm_generation *generation) {
-    if (interrupt != NULL) {
-        (void)set_mode(interrupt, MODE_CANCEL, generation);
+void tdm_interrupt_arm(tdm_interrupt *interrupt, tdm_generation *generation, bool is_patient) {
+    if (interrupt == NULL) {
+        return;
     }
+    (void)pthread_mutex_lock(&interrupt->mutex);
+    if (interrupt->mode != MODE_CANCEL) {
+        interrupt->is_raised = false;
+    } else if (interrupt->is_raised && generation != NULL) {
+        tdm_generation_cancel(generation);
+    }
+    interrupt->mode = MODE_CANCEL;
+    interrupt->generation = generation;
+    interrupt->is_patient = is_patient;
+    (void)pthread_mutex_unlock(&interrupt->mutex);
 }
 
 bool tdm_interrupt_disarm(tdm_interrupt *interrupt) {

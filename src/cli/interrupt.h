@@ -3,9 +3,10 @@
  * Ctrl-C. SIGINT is blocked in every thread and taken by one that waits for it, so that no code of
  * ours ever runs inside a signal handler. Floor 10.
  *
- * While nothing is armed, an interrupt ends the process at once with 130. While a generation is
- * armed, the first cancels it and a second one ends the process. While a prompt waits for a line,
- * an interrupt becomes readable at tdm_interrupt_fd. */
+ * While nothing is armed, an interrupt ends the process at once with 130. While armed, the first
+ * one raises a flag and cancels the generation, if there is one; a second one ends the process,
+ * unless the armer is patient. While a prompt waits for a line, an interrupt becomes readable at
+ * tdm_interrupt_fd. */
 #ifndef TDM_CLI_INTERRUPT_H
 #define TDM_CLI_INTERRUPT_H
 
@@ -17,9 +18,9 @@ typedef struct tdm_interrupt tdm_interrupt;
 TDM_NODISCARD tdm_status tdm_interrupt_create(tdm_interrupt **out, const tdm_alloc *alloc,
                                               tdm_error *err);
 void tdm_interrupt_destroy(tdm_interrupt *interrupt);
-/* Interrupts set a flag from now on; generation (may be NULL) is cancelled too. NULL-safe in
- * interrupt, like all below. */
-void tdm_interrupt_arm(tdm_interrupt *interrupt, tdm_generation *generation);
+/* generation may be NULL. Arming again while armed keeps an interrupt that came in between: the new
+ * generation is cancelled by it. NULL-safe in interrupt, like all below. */
+void tdm_interrupt_arm(tdm_interrupt *interrupt, tdm_generation *generation, bool is_patient);
 /* Back to ending the process. Returns whether an interrupt came while armed. */
 bool tdm_interrupt_disarm(tdm_interrupt *interrupt);
 /* Whether an interrupt came since arm. */

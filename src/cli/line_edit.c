@@ -246,6 +246,6 @@ tdm_status tdm_line_edit_read(tdm_line_edit *edit, const char *prompt, tdm_buf *
     edit->was_interrupted = false;
     status = has_editor(edit) ? read_edited(edit, out, out_kind, err)
                               : read_plain(edit, prompt, out, out_kind, err);
-    (void)tdm_interrupt_disarm(edit->interrupt);
+    tdm_interrupt_arm(edit->interrupt, NULL, true); /* no interrupt falls between line and answer */
     return status;
 }

@@ -21,7 +21,7 @@ void tdm_line_edit_destroy(tdm_line_edit *edit);
 /* Whether a person sits there: prompts are shown only then. */
 bool tdm_line_edit_is_terminal(const tdm_line_edit *edit);
 /* Reads one line into out (reset first), without its line feed. Errors: TDM_E_IO, TDM_E_LIMIT,
- * TDM_E_NOMEM. */
+ * TDM_E_NOMEM. The interrupt is armed afterwards, patiently and without a generation. */
 TDM_NODISCARD tdm_status tdm_line_edit_read(tdm_line_edit *edit, const char *prompt, tdm_buf *out,
                                             tdm_line_kind *out_kind, tdm_error *err);
 

@@ -85,7 +85,7 @@ tdm_status tdm_cli_open_model(tdm_cli *cli, const char *name, const tdm_model_op
     own.progress_arg = &p;
     own.log = show_log;
     own.log_arg = &p;
-    tdm_interrupt_arm(cli->interrupt, NULL);
+    tdm_interrupt_arm(cli->interrupt, NULL, false);
     status = tdm_boot_model(out_model, cli->alloc, path, &own, err);
     if (tdm_interrupt_disarm(cli->interrupt) && status == TDM_OK) {
         tdm_model_close(*out_model);

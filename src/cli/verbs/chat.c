@@ -127,14 +127,14 @@ static tdm_status stream_answer(chat_job *job, tdm_error *err) {
     tdm_event event = {.finish = TDM_FINISH_NONE};
     tdm_status status = TDM_OK;
     tdm_buf_reset(&job->answer);
-    tdm_interrupt_arm(job->cli->interrupt, job->generation);
+    tdm_interrupt_arm(job->cli->interrupt, job->generation, true);
     do {
         status = tdm_generation_next(job->generation, &event, err);
         if (status == TDM_OK) {
             status = take_text(job, &event, err);
         }
     } while (status == TDM_OK && event.finish == TDM_FINISH_NONE);
-    (void)tdm_interrupt_disarm(job->cli->interrupt);
+    tdm_interrupt_arm(job->cli->interrupt, NULL, true);
     return status == TDM_OK ? put_answer(job, event.finish, err) : status;
 }
 

@@ -201,7 +201,7 @@ static tdm_status take_event(generate_job *job, const tdm_event *event, tdm_erro
 static tdm_status stream(generate_job *job, tdm_error *err) {
     tdm_event event;
     tdm_status status = TDM_OK;
-    tdm_interrupt_arm(job->cli->interrupt, job->generation);
+    tdm_interrupt_arm(job->cli->interrupt, job->generation, false);
     do {
         status = tdm_generation_next(job->generation, &event, err);
         if (status == TDM_OK) {

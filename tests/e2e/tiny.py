@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tiny model that talks: a golden's weights with a byte-level tokenizer and a chat template made
+here. What it says is noise; how it is said is what the tests look at."""
+import json
+import os
+
+from command import GOLDENS
+
+SPECIAL = ["<|im_start|>", "<|im_end|>"]
+TEMPLATE = ("{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+            "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+
+
+def byte_letters():
+    """The byte-level alphabet: a printable letter for each byte."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = {b: chr(b) for b in plain}
+    for n, b in enumerate(b for b in range(256) if b not in letters):
+        letters[b] = chr(256 + n)
+    return [letters[b] for b in range(256)]
+
+
+def write_tokenizer(folder, with_template=True):
+    tokens = byte_letters()
+    added = [{"id": 256 + i, "content": s, "single_word": False, "lstrip": False, "rstrip": False,
+              "normalized": False, "special": True} for i, s in enumerate(SPECIAL)]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+             "use_regex": True}
+    tokenizer = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
+        "normalizer": None, "pre_tokenizer": level, "post_processor": None, "decoder": level,
+        "model": {"type": "BPE", "dropout": None, "unk_token": None,
+                  "continuing_subword_prefix": None, "end_of_word_suffix": None,
+                  "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                  "vocab": {t: i for i, t in enumerate(tokens)}, "merges": []}}
+    config = {"eos_token": "<|im_end|>"}
+    if with_template:
+        config["chat_template"] = TEMPLATE
+    for name, value in (("tokenizer.json", tokenizer), ("tokenizer_config.json", config)):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            json.dump(value, f)
+
+
+def make(folder, case="llama", with_template=True):
+    """A whole checkpoint folder."""
+    for name in ("config.json", "model.safetensors"):
+        os.symlink(os.path.join(GOLDENS, case, name), os.path.join(folder, name))
+    write_tokenizer(folder, with_template)
+    return folder
