@@ -144,8 +144,8 @@ class Chat(CommandCase):
         self.assertEqual(terminal.wait(), 0)
 
     def test_ctrl_c_ends_an_answer(self):
-        full = tandem("generate", self.model, "-p", "a", "-n", 480, "--ignore-eos", "--tier",
-                      "reference")
+        full = self.ok("generate", self.model, "-p", "a", "-n", 480, "--ignore-eos", "--tier",
+                       "reference")
         result = tandem_interrupted("generate", self.model, "-p", "a", "-n", 480, "--ignore-eos",
                                     "--tier", "reference")
         self.assertEqual(result.code, 130, result.err)

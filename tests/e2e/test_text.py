@@ -73,7 +73,7 @@ class Text(CommandCase):
                          b"\xc3\xa9\xff")
         found = self.ok("detokenize", self.path, "--json", stdin=b"[97, 195, 98, 240, 159]").json
         self.assertEqual(found, {"text": "a\ufffdb\ufffd", "bytes_hex": "61c362f09f"})
-        self.error(2, "detokenize", self.path, stdin=b"[300]")
+        self.error(2, "detokenize", self.path, stdin=b"[320]")
         self.error(2, "detokenize", self.path, stdin=b"{}")
         self.error(6, "detokenize", self.path, stdin=b"[1")
 

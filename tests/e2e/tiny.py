@@ -21,7 +21,8 @@ def byte_letters():
 
 
 def write_tokenizer(folder, with_template=True):
-    tokens = byte_letters()
+    # The weights have 320 rows: the last ones get names that no text is cut into.
+    tokens = byte_letters() + SPECIAL + ["row%d" % i for i in range(258, 320)]
     added = [{"id": 256 + i, "content": s, "single_word": False, "lstrip": False, "rstrip": False,
               "normalized": False, "special": True} for i, s in enumerate(SPECIAL)]
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
