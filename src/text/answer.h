@@ -11,6 +11,16 @@
  *  A3 Events of one call come in order BEGIN, ARGUMENTS*, END; its arguments joined are one JSON
  *     object. Calls are numbered from 0 in the order in which they begin.
  *  A4 What could still become markup is held back; finish gives it out.
+ *  A5 Without streams_arguments a call comes whole or not at all. With it, BEGIN comes as soon as the
+ *     name and the arguments' opening brace are there, and a call that then turns out malformed or
+ *     unfinished ends with DROPPED; A2 then holds for TEXT and DROPPED together.
+ * White space between text, thoughts and calls belongs to the markup: it is left out next to a call
+ * or a thought, and kept where there is none. Envelopes around plain text (the channels of harmony,
+ * ">>>all", START_RESPONSE) are no text.
+ * A thought opens at the start of the answer only, or at a special token. It closes at the special
+ * token where the vocabulary has one. Else it closes at the first closing tag that is not quoted:
+ * inside a pair of equal runs of backticks on one line, between fences, or between two equal quote
+ * marks right at both ends of the tag.
  * Source: spec/systems.md 206; reliability F57, BL05. */
 #ifndef TDM_TEXT_ANSWER_H
 #define TDM_TEXT_ANSWER_H
@@ -23,7 +33,9 @@ typedef enum tdm_answer_kind {
     TDM_ANSWER_REASONING,
     TDM_ANSWER_CALL_BEGIN,     /* text: the function's name; id: the model's own id, or empty */
     TDM_ANSWER_CALL_ARGUMENTS, /* text: more of the arguments' JSON */
-    TDM_ANSWER_CALL_END
+    TDM_ANSWER_CALL_END,       /* id: as in BEGIN, or one that the model wrote only later */
+    TDM_ANSWER_CALL_DROPPED /* only with streams_arguments, in place of END: what had begun was no
+                                  call after all. text: all of it as written, which is TEXT now */
 } tdm_answer_kind;
 
 typedef struct tdm_answer_event {
@@ -57,6 +69,9 @@ typedef struct tdm_answer_options {
     bool
         opens_in_reasoning; /* the prompt ended inside a thought (tdm_dialect_opens_in_reasoning) */
     bool keeps_reasoning_as_text;
+    bool streams_arguments;         /* A5 */
+    const tdm_tokenizer *tokenizer; /* says which markup is special tokens; NULL: what is usual in
+                                       the dialect's family. Read by create only */
 } tdm_answer_options;
 
 /* Whether a rendered prompt ends inside an opened thought. */
