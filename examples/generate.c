@@ -54,7 +54,7 @@ static tdm_status answer(tdm_model *model, tdm_generation *generation, tdm_error
 }
 
 int main(int argc, char **argv) {
-    tdm_error error = {TDM_OK};
+    tdm_error error = {.code = TDM_OK};
     tdm_model *model = NULL;
     tdm_prompt *prompt = NULL;
     tdm_generation *generation = NULL;

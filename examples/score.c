@@ -11,7 +11,7 @@
 #define IDS_MAX 256
 
 int main(int argc, char **argv) {
-    tdm_error error = {TDM_OK};
+    tdm_error error = {.code = TDM_OK};
     tdm_model *model = NULL;
     int32_t ids[IDS_MAX];
     float logprobs[IDS_MAX];
