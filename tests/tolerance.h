@@ -16,7 +16,12 @@
 #define TOL_RMS_NORM 4e-7f
 /* rope: the same roundings in the same order, so nothing but the sign of zero may differ. */
 #define TOL_ROPE 0.0f
-/* silu_mul: exp within 2 ulp, then a division and a product. */
+/* The other gates and softcap: tanh and erfc within a few ulp of 1 or 2 before the products. */
+#define TOL_GLU 1e-6f
+/* layer_norm: like rms_norm; x - mean cancels, so the mean's own rounding shows where a row is
+ * short. */
+#define TOL_LAYER_NORM 2e-6f
+/* silu: exp within 2 ulp, then a division and a product. */
 #define TOL_SILU 1e-6f
 /* attention: exp within 2 ulp in each weight, f32 sums over up to some hundred keys. */
 #define TOL_ATTENTION 4e-6f

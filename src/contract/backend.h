@@ -49,6 +49,12 @@ typedef struct tdm_linear_part {
 
 #define TDM_LINEAR_PARTS_MAX 4
 
+/* The gate of a gated MLP or the activation of a plain one.
+ *   SILU:      x / (1 + exp(-x))
+ *   GELU_TANH: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), every step in f32
+ *   GELU_ERF:  0.5 x erfc(-x / sqrt(2)) */
+typedef enum tdm_glu { TDM_GLU_SILU, TDM_GLU_GELU_TANH, TDM_GLU_GELU_ERF, TDM_GLU_COUNT } tdm_glu;
+
 typedef enum tdm_rope_pairing { TDM_ROPE_HALVES, TDM_ROPE_NEIGHBOURS } tdm_rope_pairing;
 
 /* Where the keys and values of one sequence and one layer lie. Positions are absolute; position p
@@ -124,6 +130,10 @@ typedef struct tdm_backend_ops {
      * allowed. */
     void (*rms_norm)(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
                      const float *w, int64_t n, int64_t dim, float eps);
+    /* out[r] = (x[r] - mean) * rsqrt(mean((x[r] - mean)^2) + eps) * w + bias; w or bias NULL: none.
+     * In place allowed. */
+    void (*layer_norm)(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                       const float *w, const float *bias, int64_t n, int64_t dim, float eps);
     /* table [n, n_freq, 2] = (cos, sin) of positions[i] * inv_freq[j], times magnitude. The product
      * is rounded to f32 first, as the reference framework does. */
     void (*rope_table)(tdm_backend *be, float *table, const int64_t *positions, int64_t n,
@@ -133,9 +143,13 @@ typedef struct tdm_backend_ops {
                  int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
     void (*kv_write)(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
     void (*attention)(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
-    /* out[i] = silu(gate[i]) * up[i] for n rows of dim. out may be gate. */
-    void (*silu_mul)(tdm_backend *be, float *out, int64_t ld_out, const float *gate,
-                     int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
+    /* out[i] = act(gate[i]) * up[i] for n rows of dim. out may be gate. */
+    void (*glu_mul)(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
+                    int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
+    /* x = act(x) for n rows of dim, in place. */
+    void (*activate)(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n, int64_t dim);
+    /* x = cap * tanh(x / cap) for n rows of dim, in place. */
+    void (*softcap)(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
     /* x += y for n rows of dim, in place. */
     void (*add)(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
                 int64_t dim);

@@ -92,6 +92,16 @@ void tdm_op_rms_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x
     }
 }
 
+void tdm_op_layer_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                       const float *w, const float *bias, int64_t n, int64_t dim, float eps) {
+    TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_out && dim <= ld_x);
+    TDM_CHECK(out != x || ld_out == ld_x);
+    if (n > 0) {
+        TDM_CHECK(out != NULL && x != NULL);
+        be->ops->layer_norm(be, out, ld_out, x, ld_x, w, bias, n, dim, eps);
+    }
+}
+
 void tdm_op_rope_table(tdm_backend *be, float *table, const int64_t *positions, int64_t n,
                        const float *inv_freq, int32_t n_freq, float magnitude) {
     TDM_CHECK(n >= 0 && n_freq >= 1);
@@ -158,13 +168,32 @@ void tdm_op_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t 
     }
 }
 
-void tdm_op_silu_mul(tdm_backend *be, float *out, int64_t ld_out, const float *gate,
-                     int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim) {
+void tdm_op_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
+                    int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim) {
+    TDM_CHECK((uint32_t)kind < (uint32_t)TDM_GLU_COUNT);
     TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_out && dim <= ld_gate && dim <= ld_up);
     TDM_CHECK(out != gate || ld_out == ld_gate);
     if (n > 0) {
         TDM_CHECK(out != NULL && gate != NULL && up != NULL && out != up);
-        be->ops->silu_mul(be, out, ld_out, gate, ld_gate, up, ld_up, n, dim);
+        be->ops->glu_mul(be, kind, out, ld_out, gate, ld_gate, up, ld_up, n, dim);
+    }
+}
+
+void tdm_op_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n,
+                     int64_t dim) {
+    TDM_CHECK((uint32_t)kind < (uint32_t)TDM_GLU_COUNT);
+    TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_x);
+    if (n > 0) {
+        TDM_CHECK(x != NULL);
+        be->ops->activate(be, kind, x, ld_x, n, dim);
+    }
+}
+
+void tdm_op_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap) {
+    TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_x && cap > 0.0f);
+    if (n > 0) {
+        TDM_CHECK(x != NULL);
+        be->ops->softcap(be, x, ld_x, n, dim, cap);
     }
 }
 

@@ -30,14 +30,18 @@ TDM_NODISCARD tdm_status tdm_op_embed(tdm_backend *be, float *out, int64_t ld_ou
                                       float scale, tdm_error *err);
 void tdm_op_rms_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
                      const float *w, int64_t n, int64_t dim, float eps);
+void tdm_op_layer_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                       const float *w, const float *bias, int64_t n, int64_t dim, float eps);
 void tdm_op_rope_table(tdm_backend *be, float *table, const int64_t *positions, int64_t n,
                        const float *inv_freq, int32_t n_freq, float magnitude);
 void tdm_op_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
                  int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
 void tdm_op_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
 void tdm_op_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
-void tdm_op_silu_mul(tdm_backend *be, float *out, int64_t ld_out, const float *gate,
-                     int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
+void tdm_op_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
+                    int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
+void tdm_op_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n, int64_t dim);
+void tdm_op_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
 void tdm_op_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
                 int64_t dim);
 void tdm_op_argmax(tdm_backend *be, int32_t *ids, const float *x, int64_t ld_x, int64_t n,

@@ -330,7 +330,61 @@ static inline void kit_embed(const backend_kit *kit) {
     }
 }
 
-/* rms_norm, silu_mul, add: random widths, against the twin, in rows and alone, in place. */
+/* Gates and activations of every kind, softcap and layer_norm. */
+static inline void kit_activations(const backend_kit *kit) {
+    static const int64_t DIMS[] = {1, 7, 8, 33, 576};
+    for (size_t c = 0; c < SUPPORT_LEN(DIMS) * 3; ++c) {
+        const int64_t n = 17;
+        int64_t dim = DIMS[c / 3];
+        int64_t ld = dim + 2;
+        tdm_backend *be = kit->subjects[c % 3];
+        float *x = kit_random(n * ld, 20);
+        float *y = kit_random(n * ld, 21);
+        float *want = kit_floats(n * ld);
+        float *got = kit_floats(n * ld);
+        float *alone = kit_floats(ld);
+        for (int64_t i = 0; i < n * ld; ++i) {
+            x[i] *= 6.0f;
+        }
+        for (int kind = 0; kind < TDM_GLU_COUNT; ++kind) {
+            memcpy(want, x, (size_t)(n * ld) * sizeof *want);
+            memcpy(got, x, (size_t)(n * ld) * sizeof *got);
+            tdm_op_glu_mul(kit->twin, (tdm_glu)kind, want, ld, x, ld, y, ld, n, dim);
+            tdm_op_glu_mul(be, (tdm_glu)kind, got, ld, got, ld, y, ld, n, dim);
+            kit_close("glu_mul", want, got, n * ld, TOL_GLU);
+            tdm_op_glu_mul(be, (tdm_glu)kind, alone, ld, x + 3 * ld, ld, y + 3 * ld, ld, 1, dim);
+            kit_same("glu_mul alone", alone, got + 3 * ld, dim);
+            memcpy(want, x, (size_t)(n * ld) * sizeof *want);
+            memcpy(got, x, (size_t)(n * ld) * sizeof *got);
+            tdm_op_activate(kit->twin, (tdm_glu)kind, want, ld, n, dim);
+            tdm_op_activate(be, (tdm_glu)kind, got, ld, n, dim);
+            kit_close("activate", want, got, n * ld, TOL_GLU);
+        }
+        memcpy(want, x, (size_t)(n * ld) * sizeof *want);
+        memcpy(got, x, (size_t)(n * ld) * sizeof *got);
+        tdm_op_softcap(kit->twin, want, ld, n, dim, 3.0f);
+        tdm_op_softcap(be, got, ld, n, dim, 3.0f);
+        kit_close("softcap", want, got, n * ld, TOL_GLU);
+        for (int has = 0; has < 4; ++has) {
+            const float *w = (has & 1) != 0 ? y : NULL;
+            const float *bias = (has & 2) != 0 ? y + ld : NULL;
+            memcpy(want, x, (size_t)(n * ld) * sizeof *want);
+            memcpy(got, x, (size_t)(n * ld) * sizeof *got);
+            tdm_op_layer_norm(kit->twin, want, ld, x, ld, w, bias, n, dim, 1e-5f);
+            tdm_op_layer_norm(be, got, ld, got, ld, w, bias, n, dim, 1e-5f);
+            kit_close("layer_norm", want, got, n * ld, TOL_LAYER_NORM);
+            tdm_op_layer_norm(be, alone, ld, x + 5 * ld, ld, w, bias, 1, dim, 1e-5f);
+            kit_same("layer_norm alone", alone, got + 5 * ld, dim);
+        }
+        free(alone);
+        free(got);
+        free(want);
+        free(y);
+        free(x);
+    }
+}
+
+/* rms_norm, glu_mul, add: random widths, against the twin, in rows and alone, in place. */
 static inline void kit_rows(const backend_kit *kit) {
     static const int64_t DIMS[] = {1, 3, 8, 9, 31, 64, 100, 576};
     for (size_t c = 0; c < SUPPORT_LEN(DIMS); ++c) {
@@ -354,12 +408,12 @@ static inline void kit_rows(const backend_kit *kit) {
             }
             memcpy(want, x, (size_t)(n * ld) * sizeof *want);
             memcpy(got, x, (size_t)(n * ld) * sizeof *got);
-            tdm_op_silu_mul(kit->twin, want, ld, x, ld, y, ld, n, dim);
-            tdm_op_silu_mul(be, got, ld, got, ld, y, ld, n, dim);
-            kit_close("silu_mul", want, got, n * ld, TOL_SILU);
+            tdm_op_glu_mul(kit->twin, TDM_GLU_SILU, want, ld, x, ld, y, ld, n, dim);
+            tdm_op_glu_mul(be, TDM_GLU_SILU, got, ld, got, ld, y, ld, n, dim);
+            kit_close("silu", want, got, n * ld, TOL_SILU);
             float *alone = kit_floats(ld);
-            tdm_op_silu_mul(be, alone, ld, x + 3 * ld, ld, y + 3 * ld, ld, 1, dim);
-            kit_same("silu_mul alone", alone, got + 3 * ld, dim);
+            tdm_op_glu_mul(be, TDM_GLU_SILU, alone, ld, x + 3 * ld, ld, y + 3 * ld, ld, 1, dim);
+            kit_same("silu alone", alone, got + 3 * ld, dim);
             free(alone);
             memcpy(want, x, (size_t)(n * ld) * sizeof *want);
             memcpy(got, x, (size_t)(n * ld) * sizeof *got);
@@ -709,7 +763,7 @@ static inline void kit_non_finite(const backend_kit *kit) {
                 }
             }
             tdm_op_rms_norm(kit->subjects[0], x, 256, x, 256, NULL, 3, 256, 1e-5f);
-            tdm_op_silu_mul(kit->subjects[0], x, 256, x, 256, want, 1, 1, 1);
+            tdm_op_glu_mul(kit->subjects[0], TDM_GLU_SILU, x, 256, x, 256, want, 1, 1, 1);
             free(x);
             x = kit_random(3 * 256, 70);
         }
@@ -721,9 +775,14 @@ static inline void kit_non_finite(const backend_kit *kit) {
     const float edge[] = {NAN, INFINITY, -INFINITY, 100.0f, -100.0f, -0.0f};
     const float ones[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
     float out[6];
-    tdm_op_silu_mul(kit->subjects[0], out, 6, edge, 6, ones, 6, 1, 6);
-    assert_true(isnan(out[0]) && isinf(out[1]) && !(out[2] > 0.0f));
-    assert_true(out[3] == 100.0f && out[4] <= 0.0f && out[4] > -1e-30f && out[5] == 0.0f);
+    for (int kind = 0; kind < TDM_GLU_COUNT; ++kind) {
+        tdm_op_glu_mul(kit->subjects[0], (tdm_glu)kind, out, 6, edge, 6, ones, 6, 1, 6);
+        assert_true(isnan(out[0]) && isinf(out[1]) && !(out[2] > 0.0f));
+        assert_true(out[3] == 100.0f && out[4] <= 0.0f && out[4] > -1e-30f && out[5] == 0.0f);
+    }
+    memcpy(out, edge, sizeof out);
+    tdm_op_softcap(kit->subjects[0], out, 6, 1, 6, 30.0f);
+    assert_true(isnan(out[0]) && out[1] == 30.0f && out[2] == -30.0f && out[5] == 0.0f);
 }
 
 static inline void backend_kit_run(const backend_kit *kit) {
@@ -738,6 +797,7 @@ static inline void backend_kit_run(const backend_kit *kit) {
     kit_linear_parts(kit);
     kit_embed(kit);
     kit_rows(kit);
+    kit_activations(kit);
     kit_rope(kit);
     kit_argmax(kit);
     kit_attention(kit);

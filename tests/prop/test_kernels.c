@@ -163,7 +163,7 @@ static void silu_is_accurate_everywhere(void **state) {
                 gate[j] = (float)(i + j) * 0.0091f;
                 up[j] = 1.0f;
             }
-            tdm_op_silu_mul(sets[s].be, out, 8, gate, 8, up, 8, 1, 8);
+            tdm_op_glu_mul(sets[s].be, TDM_GLU_SILU, out, 8, gate, 8, up, 8, 1, 8);
             for (int j = 0; j < 8; ++j) {
                 double want = (double)gate[j] / (1.0 + exp(-(double)gate[j]));
                 if (fabs((double)out[j] - want) > 4e-7 * fabs(want) + 1e-36) {
@@ -178,10 +178,41 @@ static void silu_is_accurate_everywhere(void **state) {
     }
 }
 
+/* Both gelus against libm in f64, relative to the value itself for erf; the tanh form cancels below
+ * zero, so there its error is a share of |x|. */
+static void gelu_is_accurate_everywhere(void **state) {
+    subject sets[2 * TDM_CPU_ISA_COUNT];
+    (void)state;
+    size_t n_sets = make_subjects(sets, TDM_TIER_EXACT, 1);
+    for (size_t s = 0; s < n_sets; ++s) {
+        for (int i = -1200; i < 1200; ++i) {
+            float x[2] = {(float)i * 0.0101f, (float)i * 0.0101f};
+            double v = (double)x[0];
+            tdm_op_activate(sets[s].be, TDM_GLU_GELU_ERF, &x[0], 1, 1, 1);
+            tdm_op_activate(sets[s].be, TDM_GLU_GELU_TANH, &x[1], 1, 1, 1);
+            double erf_form = 0.5 * v * erfc(-v * 0.70710678118654752440);
+            double inner = 0.79788456080286535588 * (v + 0.044715 * v * v * v);
+            double tanh_form = 0.5 * v * (1.0 + tanh(inner));
+            if (fabs((double)x[0] - erf_form) > (1e-6 + v * v * 1e-7) * fabs(erf_form) + 1e-36) {
+                fail_msg("%s: gelu(%.9g) is %.9g, not %.9g", sets[s].label, v, (double)x[0],
+                         erf_form);
+            }
+            if (fabs((double)x[1] - tanh_form) > 4e-7 * fabs(v)) {
+                fail_msg("%s: gelu_tanh(%.9g) is %.9g, not %.9g", sets[s].label, v, (double)x[1],
+                         tanh_form);
+            }
+        }
+    }
+    for (size_t i = 0; i < n_sets; ++i) {
+        sets[i].be->ops->destroy(sets[i].be);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fast_products_have_one_value),
         cmocka_unit_test(silu_is_accurate_everywhere),
+        cmocka_unit_test(gelu_is_accurate_everywhere),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

@@ -29,6 +29,11 @@
 /* Queries (tokens times heads) of one attention item. */
 #define TDM_CPU_ATTENTION_QUERIES 32
 
+/* The constants of both gelus, rounded to f32. */
+#define TDM_CPU_SQRT_2_PI 0x1.988454p-1f
+#define TDM_CPU_GELU_CUBE 0.044715f
+#define TDM_CPU_SQRT_HALF 0x1.6a09e6p-1f
+
 /* What the int8 products need of one block of 32 activations besides its integers. */
 typedef struct tdm_cpu_x8_block {
     float d;
@@ -84,7 +89,11 @@ typedef struct tdm_cpu_kernels {
                  tdm_rope_pairing pairing);
     void (*attention)(const tdm_cpu_attention_item *item, void *scratch);
     void (*kv_store)(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype);
-    void (*silu_mul)(float *out, const float *gate, const float *up, int64_t dim);
+    void (*layer_norm)(float *out, const float *x, const float *w, const float *bias, int64_t dim,
+                       float eps);
+    /* up NULL: the activation alone. out may be gate. */
+    void (*glu)(tdm_glu kind, float *out, const float *gate, const float *up, int64_t dim);
+    void (*softcap)(float *x, float cap, int64_t dim);
     void (*add)(float *x, const float *y, int64_t dim);
     int32_t (*argmax)(const float *x, int64_t dim);
     /* x *= scale, a dequantized embedding row. */
@@ -171,8 +180,13 @@ void tdm_cpu_rope_table(tdm_backend *be, float *table, const int64_t *positions,
                         const float *inv_freq, int32_t n_freq, float magnitude);
 void tdm_cpu_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
                   int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
-void tdm_cpu_silu_mul(tdm_backend *be, float *out, int64_t ld_out, const float *gate,
-                      int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
+void tdm_cpu_layer_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                        const float *w, const float *bias, int64_t n, int64_t dim, float eps);
+void tdm_cpu_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
+                     int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
+void tdm_cpu_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n,
+                      int64_t dim);
+void tdm_cpu_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
 void tdm_cpu_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
                  int64_t dim);
 void tdm_cpu_argmax(tdm_backend *be, int32_t *ids, const float *x, int64_t ld_x, int64_t n,

@@ -181,9 +181,22 @@ static void prove_rows(proof *p) {
     p->scalar.rms_norm(m->want, a, b, DIM, 1e-5f);
     p->kernels->rms_norm(m->got, a, b, DIM, 1e-5f);
     expect(p, is_close(m->want, m->got, DIM), "rms_norm");
-    p->scalar.silu_mul(m->want, a, b, DIM);
-    p->kernels->silu_mul(m->got, a, b, DIM);
-    expect(p, is_close(m->want, m->got, DIM), "silu_mul");
+    p->scalar.layer_norm(m->want, a, b, b + DIM, DIM, 1e-5f);
+    p->kernels->layer_norm(m->got, a, b, b + DIM, DIM, 1e-5f);
+    expect(p, is_close(m->want, m->got, DIM), "layer_norm");
+    for (int kind = 0; kind < TDM_GLU_COUNT; ++kind) {
+        p->scalar.glu((tdm_glu)kind, m->want, a, b, DIM);
+        p->kernels->glu((tdm_glu)kind, m->got, a, b, DIM);
+        expect(p, is_close(m->want, m->got, DIM), "glu");
+        p->scalar.glu((tdm_glu)kind, m->want, a, NULL, DIM);
+        p->kernels->glu((tdm_glu)kind, m->got, a, NULL, DIM);
+        expect(p, is_close(m->want, m->got, DIM), "activation");
+    }
+    memcpy(m->want, a, DIM * sizeof(float));
+    memcpy(m->got, a, DIM * sizeof(float));
+    p->scalar.softcap(m->want, 0.7f, DIM);
+    p->kernels->softcap(m->got, 0.7f, DIM);
+    expect(p, is_close(m->want, m->got, DIM), "softcap");
     for (int i = 0; i < 2; ++i) {
         memcpy(m->want, a, N_IN * sizeof(float));
         memcpy(m->got, a, N_IN * sizeof(float));

@@ -17,12 +17,14 @@ typedef struct rows_run {
     float *out;
     const float *a;
     const float *b;
+    const float *bias;
     int64_t ld_out;
     int64_t ld_a;
     int64_t ld_b;
     int64_t n;
     int64_t dim;
     float factor;
+    tdm_glu glu;
     int32_t n_heads;
     int32_t head_dim;
     tdm_rope_pairing pairing;
@@ -93,6 +95,32 @@ void tdm_cpu_rms_norm(tdm_backend *be, float *out, int64_t ld_out, const float *
     run_rows(&run, rms_norm_member);
 }
 
+static void layer_norm_member(void *arg, int32_t idx, int32_t n_members) {
+    const rows_run *r = arg;
+    int64_t begin = 0;
+    int64_t end = 0;
+    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
+    for (int64_t i = begin; i < end; ++i) {
+        r->cpu->kernels.layer_norm(r->out + i * r->ld_out, r->a + i * r->ld_a, r->b, r->bias,
+                                   r->dim, r->factor);
+    }
+}
+
+void tdm_cpu_layer_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                        const float *w, const float *bias, int64_t n, int64_t dim, float eps) {
+    rows_run run = {.cpu = tdm_cpu_of(be),
+                    .out = out,
+                    .ld_out = ld_out,
+                    .a = x,
+                    .ld_a = ld_x,
+                    .b = w,
+                    .bias = bias,
+                    .n = n,
+                    .dim = dim,
+                    .factor = eps};
+    run_rows(&run, layer_norm_member);
+}
+
 static void rope_table_member(void *arg, int32_t idx, int32_t n_members) {
     const rows_run *r = arg;
     int64_t begin = 0;
@@ -150,20 +178,21 @@ void tdm_cpu_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_
     run_rows(&run, rope_member);
 }
 
-static void silu_mul_member(void *arg, int32_t idx, int32_t n_members) {
+static void glu_member(void *arg, int32_t idx, int32_t n_members) {
     const rows_run *r = arg;
     int64_t begin = 0;
     int64_t end = 0;
     tdm_cpu_share(r->n, idx, n_members, &begin, &end);
     for (int64_t i = begin; i < end; ++i) {
-        r->cpu->kernels.silu_mul(r->out + i * r->ld_out, r->a + i * r->ld_a, r->b + i * r->ld_b,
-                                 r->dim);
+        r->cpu->kernels.glu(r->glu, r->out + i * r->ld_out, r->a + i * r->ld_a,
+                            r->b != NULL ? r->b + i * r->ld_b : NULL, r->dim);
     }
 }
 
-void tdm_cpu_silu_mul(tdm_backend *be, float *out, int64_t ld_out, const float *gate,
-                      int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim) {
+void tdm_cpu_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
+                     int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim) {
     rows_run run = {.cpu = tdm_cpu_of(be),
+                    .glu = kind,
                     .out = out,
                     .ld_out = ld_out,
                     .a = gate,
@@ -172,7 +201,36 @@ void tdm_cpu_silu_mul(tdm_backend *be, float *out, int64_t ld_out, const float *
                     .ld_b = ld_up,
                     .n = n,
                     .dim = dim};
-    run_rows(&run, silu_mul_member);
+    run_rows(&run, glu_member);
+}
+
+void tdm_cpu_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n,
+                      int64_t dim) {
+    rows_run run = {.cpu = tdm_cpu_of(be),
+                    .glu = kind,
+                    .out = x,
+                    .ld_out = ld_x,
+                    .a = x,
+                    .ld_a = ld_x,
+                    .n = n,
+                    .dim = dim};
+    run_rows(&run, glu_member);
+}
+
+static void softcap_member(void *arg, int32_t idx, int32_t n_members) {
+    const rows_run *r = arg;
+    int64_t begin = 0;
+    int64_t end = 0;
+    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
+    for (int64_t i = begin; i < end; ++i) {
+        r->cpu->kernels.softcap(r->out + i * r->ld_out, r->factor, r->dim);
+    }
+}
+
+void tdm_cpu_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap) {
+    rows_run run = {
+        .cpu = tdm_cpu_of(be), .out = x, .ld_out = ld_x, .n = n, .dim = dim, .factor = cap};
+    run_rows(&run, softcap_member);
 }
 
 static void add_member(void *arg, int32_t idx, int32_t n_members) {

@@ -34,7 +34,7 @@ void tdm_mlp_forward(const tdm_mlp_block *block, const tdm_step_ctx *ctx, const 
     const tdm_linear_part output = {&block->down.weight, block->down.bias, x, ctx->dims->hidden,
                                     true};
     tdm_op_linear(ctx->backend, h, ctx->dims->hidden, ctx->n_tokens, inputs, 2);
-    tdm_op_silu_mul(ctx->backend, s->gate, inner, s->gate, inner, s->up, inner, ctx->n_tokens,
-                    inner);
+    tdm_op_glu_mul(ctx->backend, TDM_GLU_SILU, s->gate, inner, s->gate, inner, s->up, inner,
+                   ctx->n_tokens, inner);
     tdm_op_linear(ctx->backend, s->gate, inner, ctx->n_tokens, &output, 1);
 }

@@ -117,9 +117,19 @@ static void lie_kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dt
     out[0] = (uint8_t)(out[0] + 1);
 }
 
-static void lie_silu_mul(float *out, const float *gate, const float *up, int64_t dim) {
-    honest.silu_mul(out, gate, up, dim);
+static void lie_glu(tdm_glu kind, float *out, const float *gate, const float *up, int64_t dim) {
+    honest.glu(kind, out, gate, up, dim);
     out[0] += 0.001f;
+}
+
+static void lie_layer_norm(float *out, const float *x, const float *w, const float *bias,
+                           int64_t dim, float eps) {
+    (void)bias;
+    honest.layer_norm(out, x, w, NULL, dim, eps);
+}
+
+static void lie_softcap(float *x, float cap, int64_t dim) {
+    honest.softcap(x, cap * 1.001f, dim);
 }
 
 static void lie_add(float *x, const float *y, int64_t dim) {
@@ -141,7 +151,7 @@ static void lie_illegal(float *x, float scale, int64_t dim) {
     (void)raise(SIGILL);
 }
 
-enum { LIES = 13 };
+enum { LIES = 15 };
 
 /* arg: which lie; only the AVX2 set lies. */
 static void tamper(void *arg, tdm_cpu_isa isa, tdm_cpu_kernels *kernels) {
@@ -175,7 +185,7 @@ static void tamper(void *arg, tdm_cpu_isa isa, tdm_cpu_kernels *kernels) {
         kernels->kv_store = lie_kv_store;
         break;
     case 8:
-        kernels->silu_mul = lie_silu_mul;
+        kernels->glu = lie_glu;
         break;
     case 9:
         kernels->add = lie_add;
@@ -185,6 +195,12 @@ static void tamper(void *arg, tdm_cpu_isa isa, tdm_cpu_kernels *kernels) {
         break;
     case 11:
         kernels->scale = lie_scale;
+        break;
+    case 12:
+        kernels->layer_norm = lie_layer_norm;
+        break;
+    case 13:
+        kernels->softcap = lie_softcap;
         break;
     default:
         kernels->scale = lie_illegal;

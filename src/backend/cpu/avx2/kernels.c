@@ -10,10 +10,12 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
     kernels->pack_bytes = tdm_avx2_pack_bytes;
     kernels->pack = tdm_avx2_pack;
     kernels->rms_norm = tdm_avx2_rms_norm;
+    kernels->layer_norm = tdm_avx2_layer_norm;
     kernels->rope = tdm_avx2_rope;
     kernels->attention = tdm_avx2_attention;
     kernels->kv_store = tdm_avx2_kv_store;
-    kernels->silu_mul = tdm_avx2_silu_mul;
+    kernels->glu = tdm_avx2_glu;
+    kernels->softcap = tdm_avx2_softcap;
     kernels->add = tdm_avx2_add;
     kernels->argmax = tdm_avx2_argmax;
     kernels->scale = tdm_avx2_scale;

@@ -81,4 +81,23 @@ TDM_INLINE __m256 tanh8(__m256 y) {
     return _mm256_or_ps(t, _mm256_and_ps(sign, y));
 }
 
+/* erfc(y) = t exp(p(t) - y^2) for y >= 0 with t = 1 / (1 + y / 2), and 2 - erfc(-y) below; p is our
+ * own Chebyshev fit of log(erfc(y) / t) + y^2 over y in [0, 9.5], off by 5e-8 at most. Relative
+ * error 4e-7 near zero, growing as y^2 * 2^-24 in the tail; 0 above 9.3. NaN stays NaN. */
+TDM_INLINE __m256 erfc8(__m256 y) {
+    static const float P[10] = {-1.26543343f,  0.998341441f,  0.389117151f,  0.022874143f,
+                                0.0354678631f, -0.144173503f, -0.619523346f, 1.09943843f,
+                                -0.656615853f, 0.140507132f};
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    const __m256 one = _mm256_set1_ps(1.0f);
+    __m256 a = _mm256_min_ps(_mm256_set1_ps(10.0f), _mm256_andnot_ps(sign, y));
+    __m256 t = _mm256_div_ps(one, _mm256_fmadd_ps(a, _mm256_set1_ps(0.5f), one));
+    __m256 p = _mm256_set1_ps(P[9]);
+    for (int i = 8; i >= 0; --i) {
+        p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(P[i]));
+    }
+    __m256 e = _mm256_mul_ps(t, exp8(_mm256_fnmadd_ps(a, a, p)));
+    return _mm256_blendv_ps(e, _mm256_sub_ps(_mm256_set1_ps(2.0f), e), y);
+}
+
 #endif

@@ -45,6 +45,42 @@ void tdm_avx2_rms_norm(float *out, const float *x, const float *w, int64_t dim, 
     }
 }
 
+/* Sums in eight f64 lanes; lanes past the row's end are cleared, so they add nothing. */
+void tdm_avx2_layer_norm(float *out, const float *x, const float *w, const float *bias, int64_t dim,
+                         float eps) {
+    double part[4];
+    __m256d lo = _mm256_setzero_pd();
+    __m256d hi = _mm256_setzero_pd();
+    for (int64_t i = 0; i < dim; i += 8) {
+        __m256 v = load_some(x + i, dim - i);
+        lo = _mm256_add_pd(lo, _mm256_cvtps_pd(_mm256_castps256_ps128(v)));
+        hi = _mm256_add_pd(hi, _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
+    }
+    _mm256_storeu_pd(part, _mm256_add_pd(lo, hi));
+    double sum = (part[0] + part[1]) + (part[2] + part[3]);
+    __m256 mean = _mm256_set1_ps((float)(sum / (double)dim));
+    lo = _mm256_setzero_pd();
+    hi = _mm256_setzero_pd();
+    for (int64_t i = 0; i < dim; i += 8) {
+        int64_t n = dim - i;
+        __m256 v = _mm256_sub_ps(load_some(x + i, n), mean);
+        v = n >= 8 ? v : _mm256_and_ps(v, _mm256_castsi256_ps(lanes_below(n)));
+        __m256d a = _mm256_cvtps_pd(_mm256_castps256_ps128(v));
+        __m256d b = _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
+        lo = _mm256_fmadd_pd(a, a, lo);
+        hi = _mm256_fmadd_pd(b, b, hi);
+    }
+    _mm256_storeu_pd(part, _mm256_add_pd(lo, hi));
+    sum = (part[0] + part[1]) + (part[2] + part[3]);
+    __m256 scale = _mm256_set1_ps(1.0f / sqrtf((float)(sum / (double)dim) + eps));
+    for (int64_t i = 0; i < dim; i += 8) {
+        int64_t n = dim - i;
+        __m256 v = _mm256_mul_ps(_mm256_sub_ps(load_some(x + i, n), mean), scale);
+        v = w != NULL ? _mm256_mul_ps(v, load_some(w + i, n)) : v;
+        store_some(out + i, n, bias != NULL ? _mm256_add_ps(v, load_some(bias + i, n)) : v);
+    }
+}
+
 /* Products and sums are rounded one by one, as the reference framework and the scalar twin do. */
 static void rope_halves(float *a, float *b, const float *table, int32_t n_freq) {
     for (int32_t j = 0; j < n_freq; j += 8) {
@@ -113,14 +149,54 @@ void tdm_avx2_kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtyp
     }
 }
 
-void tdm_avx2_silu_mul(float *out, const float *gate, const float *up, int64_t dim) {
+TDM_INLINE __m256 activation8(tdm_glu kind, __m256 x) {
     const __m256 one = _mm256_set1_ps(1.0f);
+    const __m256 half = _mm256_set1_ps(0.5f);
+    if (kind == TDM_GLU_GELU_TANH) {
+        __m256 cube = _mm256_mul_ps(_mm256_mul_ps(x, x), x);
+        __m256 sum = _mm256_add_ps(x, _mm256_mul_ps(_mm256_set1_ps(TDM_CPU_GELU_CUBE), cube));
+        __m256 t = tanh8(_mm256_mul_ps(_mm256_set1_ps(TDM_CPU_SQRT_2_PI), sum));
+        return _mm256_mul_ps(_mm256_mul_ps(half, x), _mm256_add_ps(one, t));
+    }
+    if (kind == TDM_GLU_GELU_ERF) {
+        __m256 y = _mm256_mul_ps(x, _mm256_set1_ps(-TDM_CPU_SQRT_HALF));
+        return _mm256_mul_ps(_mm256_mul_ps(half, x), erfc8(y));
+    }
+    __m256 e = exp8(_mm256_xor_ps(x, _mm256_set1_ps(-0.0f)));
+    return _mm256_div_ps(x, _mm256_add_ps(one, e));
+}
+
+TDM_INLINE void glu_rows(tdm_glu kind, float *out, const float *gate, const float *up,
+                         int64_t dim) {
     for (int64_t i = 0; i < dim; i += 8) {
         int64_t n = dim - i;
-        __m256 g = load_some(gate + i, n);
-        __m256 e = exp8(_mm256_xor_ps(g, _mm256_set1_ps(-0.0f)));
-        __m256 v = _mm256_div_ps(g, _mm256_add_ps(one, e));
-        store_some(out + i, n, _mm256_mul_ps(v, load_some(up + i, n)));
+        __m256 v = activation8(kind, load_some(gate + i, n));
+        store_some(out + i, n, up != NULL ? _mm256_mul_ps(v, load_some(up + i, n)) : v);
+    }
+}
+
+void tdm_avx2_glu(tdm_glu kind, float *out, const float *gate, const float *up, int64_t dim) {
+    switch (kind) {
+    case TDM_GLU_GELU_TANH:
+        glu_rows(TDM_GLU_GELU_TANH, out, gate, up, dim);
+        break;
+    case TDM_GLU_GELU_ERF:
+        glu_rows(TDM_GLU_GELU_ERF, out, gate, up, dim);
+        break;
+    case TDM_GLU_SILU:
+    case TDM_GLU_COUNT:
+    default:
+        glu_rows(TDM_GLU_SILU, out, gate, up, dim);
+        break;
+    }
+}
+
+void tdm_avx2_softcap(float *x, float cap, int64_t dim) {
+    const __m256 c = _mm256_set1_ps(cap);
+    for (int64_t i = 0; i < dim; i += 8) {
+        int64_t n = dim - i;
+        __m256 t = tanh8(_mm256_div_ps(load_some(x + i, n), c));
+        store_some(x + i, n, _mm256_mul_ps(c, t));
     }
 }
 

@@ -22,6 +22,27 @@ static void rms_norm(float *out, const float *x, const float *w, int64_t dim, fl
     }
 }
 
+/* Mean and variance in two sweeps, both in f64; the mean is rounded to f32 before it is taken off. */
+static void layer_norm(float *out, const float *x, const float *w, const float *bias, int64_t dim,
+                       float eps) {
+    double sum = 0.0;
+    double squares = 0.0;
+    for (int64_t i = 0; i < dim; ++i) {
+        sum += (double)x[i];
+    }
+    float mean = (float)(sum / (double)dim);
+    for (int64_t i = 0; i < dim; ++i) {
+        double centred = (double)(x[i] - mean);
+        squares += centred * centred;
+    }
+    float scale = 1.0f / sqrtf((float)(squares / (double)dim) + eps);
+    for (int64_t i = 0; i < dim; ++i) {
+        float value = (x[i] - mean) * scale;
+        value = w != NULL ? value * w[i] : value;
+        out[i] = bias != NULL ? value + bias[i] : value;
+    }
+}
+
 static void rope(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,
                  tdm_rope_pairing pairing) {
     bool halves = pairing == TDM_ROPE_HALVES;
@@ -121,9 +142,31 @@ static void kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype)
     }
 }
 
-static void silu_mul(float *out, const float *gate, const float *up, int64_t dim) {
+static float activation(tdm_glu kind, float x) {
+    switch (kind) {
+    case TDM_GLU_GELU_TANH: {
+        float inner = TDM_CPU_SQRT_2_PI * (x + TDM_CPU_GELU_CUBE * (x * x * x));
+        return 0.5f * x * (1.0f + tanhf(inner));
+    }
+    case TDM_GLU_GELU_ERF:
+        return 0.5f * x * erfcf(-x * TDM_CPU_SQRT_HALF);
+    case TDM_GLU_SILU:
+    case TDM_GLU_COUNT:
+    default:
+        return x / (1.0f + expf(-x));
+    }
+}
+
+static void glu(tdm_glu kind, float *out, const float *gate, const float *up, int64_t dim) {
     for (int64_t i = 0; i < dim; ++i) {
-        out[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
+        float value = activation(kind, gate[i]);
+        out[i] = up != NULL ? value * up[i] : value;
+    }
+}
+
+static void softcap(float *x, float cap, int64_t dim) {
+    for (int64_t i = 0; i < dim; ++i) {
+        x[i] = cap * tanhf(x[i] / cap);
     }
 }
 
@@ -157,10 +200,12 @@ void tdm_cpu_kernels_scalar(tdm_cpu_kernels *kernels) {
         .linear_i8 = tdm_scalar_linear_i8,
         .quantize = tdm_scalar_quantize,
         .rms_norm = rms_norm,
+        .layer_norm = layer_norm,
         .rope = rope,
         .attention = attention,
         .kv_store = kv_store,
-        .silu_mul = silu_mul,
+        .glu = glu,
+        .softcap = softcap,
         .add = add,
         .argmax = argmax,
         .scale = scale_row,
