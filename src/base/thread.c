@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thread team. A run publishes a job by raising `epoch`; workers that see it take part and
- * count down `n_left`.
+ * The thread team. A run publishes a job by raising `epoch`; each member's part of it is taken by
+ * whoever claims it first, and counted down in `n_left`.
  *
- *   owner:   job = fn, arg; epoch++ ............ fn(0) ... wait until n_left == 0
- *   worker:  wait until epoch moved ..... fn(i) ... n_left--
+ *   owner:   job = fn, arg; epoch++ ...... fn(0) ...... fn(i) of parts nobody began ... n_left == 0
+ *   worker:  wait until epoch moved .. claim(i) .. fn(i) .. n_left--
+ *
+ * A worker that has lost its core therefore delays nothing unless it lost it inside its part: the
+ * owner does the part itself, with the same index, so that results and scratch are the same.
  *
  * Waiting spins SPINS times (some 30 us: a token has 80 and more phases, and a sleeping wake costs
  * tens of microseconds where a spin costs tens of nanoseconds), then yields YIELDS times, and only
@@ -23,12 +26,13 @@
 
 #define TEAM_THREADS_MAX 256
 #define SPINS 1500
-#define YIELDS 5000
+#define YIELDS 500
 
 typedef struct team_member {
     tdm_team *team;
     pthread_t thread;
     int32_t idx;
+    _Alignas(64) atomic_uint claimed; /* epoch whose part was taken last */
 } team_member;
 
 struct tdm_team {
@@ -80,18 +84,27 @@ static void wait_for_epoch(tdm_team *team, unsigned seen) {
     sleep_until_epoch_moves(team, seen);
 }
 
+/* Runs a member's part of the job of `epoch`, unless somebody has it. A claim that succeeds holds the
+ * job in place: the owner cannot publish the next one before this part is counted. */
+static void try_part(tdm_team *team, team_member *member, unsigned epoch) {
+    unsigned before = epoch - 1;
+    if (atomic_compare_exchange_strong(&member->claimed, &before, epoch)) {
+        team->fn(team->arg, member->idx, team->n);
+        atomic_fetch_sub_explicit(&team->n_left, 1, memory_order_release);
+    }
+}
+
 static void *worker_main(void *arg) {
     team_member *self = arg;
     tdm_team *team = self->team;
     unsigned seen = 0;
     for (;;) {
         wait_for_epoch(team, seen);
-        seen++;
+        seen = atomic_load_explicit(&team->epoch, memory_order_acquire);
         if (atomic_load(&team->is_closing)) {
             return NULL;
         }
-        team->fn(team->arg, self->idx, team->n);
-        atomic_fetch_sub_explicit(&team->n_left, 1, memory_order_release);
+        try_part(team, self, seen);
     }
 }
 
@@ -103,6 +116,10 @@ static void raise_epoch(tdm_team *team) {
         (void)pthread_cond_broadcast(&team->wake);
         (void)pthread_mutex_unlock(&team->mutex);
     }
+}
+
+static size_t members_bytes(const tdm_team *team) {
+    return (size_t)team->n * sizeof *team->members; /* bounded: n is at most TEAM_THREADS_MAX */
 }
 
 tdm_status tdm_team_create(tdm_team **out_team, const tdm_alloc *alloc, int32_t n_threads,
@@ -123,13 +140,15 @@ tdm_status tdm_team_create(tdm_team **out_team, const tdm_alloc *alloc, int32_t 
     team->n = n_threads;
     (void)pthread_mutex_init(&team->mutex, NULL);
     (void)pthread_cond_init(&team->wake, NULL);
-    team->members = tdm_mem_calloc(alloc, (size_t)n_threads, sizeof *team->members);
+    team->members = tdm_mem_alloc_aligned(alloc, members_bytes(team), TDM_ALIGN_CACHE_LINE);
     if (team->members == NULL) {
         tdm_team_destroy(team);
         return tdm_fail_nomem(err, "the thread team");
     }
+    memset(team->members, 0, members_bytes(team));
     for (int32_t i = 1; i < n_threads; i++) {
-        team->members[i] = (team_member){.team = team, .idx = i};
+        team->members[i].team = team;
+        team->members[i].idx = i;
         if (pthread_create(&team->members[i].thread, NULL, worker_main, &team->members[i]) != 0) {
             tdm_team_destroy(team);
             return tdm_fail(err, TDM_E_IO, "cannot start thread %d of %d", (int)i + 1,
@@ -152,7 +171,7 @@ void tdm_team_destroy(tdm_team *team) {
     }
     (void)pthread_mutex_destroy(&team->mutex);
     (void)pthread_cond_destroy(&team->wake);
-    tdm_mem_free(team->alloc, team->members, (size_t)team->n * sizeof *team->members);
+    tdm_mem_free_aligned(team->alloc, team->members, members_bytes(team), TDM_ALIGN_CACHE_LINE);
     tdm_mem_free_aligned(team->alloc, team, sizeof *team, TDM_ALIGN_CACHE_LINE);
 }
 
@@ -162,6 +181,7 @@ int32_t tdm_team_size(const tdm_team *team) {
 
 void tdm_team_run(tdm_team *team, tdm_team_fn fn, void *arg) {
     int spins = 0;
+    unsigned epoch = 0;
     if (team->n == 1) {
         fn(arg, 0, 1);
         return;
@@ -170,12 +190,16 @@ void tdm_team_run(tdm_team *team, tdm_team_fn fn, void *arg) {
     team->arg = arg;
     atomic_store_explicit(&team->n_left, team->n - 1, memory_order_relaxed);
     raise_epoch(team);
+    epoch = atomic_load_explicit(&team->epoch, memory_order_relaxed); /* only the owner raises it */
     fn(arg, 0, team->n);
+    for (int32_t i = 1; i < team->n; i++) {
+        try_part(team, &team->members[i], epoch);
+    }
     while (atomic_load_explicit(&team->n_left, memory_order_acquire) != 0) {
         if (++spins < SPINS) {
             cpu_relax();
         } else {
-            (void)sched_yield(); /* a worker lost its core: give it ours */
+            (void)sched_yield(); /* a worker lost its core inside its part: give it ours */
         }
     }
 }
