@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The merge loop. Two ways to the same result: up to SHORT_MAX symbols an array of ranks is scanned
- * for its minimum and closed up after each merge; longer words keep symbols in a linked list and
- * candidate pairs in a binary heap ordered by (rank, position), where an entry whose pair has
- * changed since is dropped when it comes up. */
-#include "text/bpe.h"
+ * for its minimum and closed up after each merge; more symbols stand in a linked list and candidate
+ * pairs in a binary heap ordered by (rank, position), where an entry whose pair has changed since
+ * is dropped when it comes up. Long words come in windows, see stitch.h. */
+#include "text/stitch.h"
 
 #include "base/arith.h"
 #include "base/utf8.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
-#define SHORT_MAX 48u
+#define SHORT_MAX 128u
 #define NONE UINT32_MAX
 
 typedef struct candidate {
@@ -25,12 +26,14 @@ typedef struct candidate {
 void tdm_bpe_scratch_init(tdm_bpe_scratch *scratch, const tdm_alloc *alloc) {
     tdm_buf_init(&scratch->symbols, alloc, 0);
     tdm_buf_init(&scratch->heap, alloc, 0);
+    tdm_buf_init(&scratch->done, alloc, 0);
     scratch->n = 0;
 }
 
 void tdm_bpe_scratch_deinit(tdm_bpe_scratch *scratch) {
     tdm_buf_deinit(&scratch->symbols);
     tdm_buf_deinit(&scratch->heap);
+    tdm_buf_deinit(&scratch->done);
 }
 
 static tdm_bpe_symbol *symbols_of(const tdm_bpe_scratch *scratch) {
@@ -172,38 +175,112 @@ static tdm_status seed_characters(const tdm_bpe *bpe, const char *word, size_t l
     return unk_begin != SIZE_MAX ? add_symbol(scratch, bpe->unk_id, unk_begin, unk_end) : TDM_OK;
 }
 
-static void merge_short(const tdm_bpe *bpe, tdm_bpe_scratch *scratch) {
-    const tdm_bpe_merge *pairs[SHORT_MAX] = {NULL}; /* pairs[i]: symbols i and i + 1 */
-    tdm_bpe_symbol *s = symbols_of(scratch);
-    size_t n = scratch->n;
-    for (size_t i = 0; i + 1 < n; i++) {
-        pairs[i] = find_merge(bpe, s[i].id, s[i + 1].id);
+/* Symbols of a short word, apart by field so that the search for the least rank is a plain loop. */
+typedef struct short_word {
+    uint32_t ranks[SHORT_MAX]; /* of symbols i and i + 1 */
+    int32_t results[SHORT_MAX];
+    int32_t ids[SHORT_MAX];
+    uint32_t begins[SHORT_MAX];
+    size_t n;
+} short_word;
+
+static void rank_pair(const tdm_bpe *bpe, short_word *w, size_t i) {
+    const tdm_bpe_merge *merge = find_merge(bpe, w->ids[i], w->ids[i + 1]);
+    w->ranks[i] = merge != NULL ? merge->rank : TDM_BPE_NO_RANK;
+    w->results[i] = merge != NULL ? merge->id : -1;
+}
+
+static void close_up(short_word *w, size_t at) {
+    for (size_t i = at + 1; i + 1 < w->n; i++) {
+        w->ids[i] = w->ids[i + 1];
+        w->begins[i] = w->begins[i + 1];
     }
+    for (size_t i = at; i + 2 < w->n; i++) {
+        w->ranks[i] = w->ranks[i + 1];
+        w->results[i] = w->results[i + 1];
+    }
+    w->n--;
+}
+
+static void merge_short(const tdm_bpe *bpe, short_word *w) {
     for (;;) {
         uint32_t best = TDM_BPE_NO_RANK;
-        size_t at = n;
-        for (size_t i = 0; i + 1 < n; i++) {
-            if (pairs[i] != NULL && pairs[i]->rank < best) {
-                best = pairs[i]->rank;
-                at = i;
-            }
+        size_t at = 0;
+        for (size_t i = 0; i + 1 < w->n; i++) {
+            best = w->ranks[i] < best ? w->ranks[i] : best;
         }
-        if (at == n) {
-            break;
+        if (best == TDM_BPE_NO_RANK) {
+            return;
         }
-        s[at].id = pairs[at]->id;
-        s[at].end = s[at + 1].end;
-        memmove(s + at + 1, s + at + 2, (n - at - 2) * sizeof(*s));
-        memmove(pairs + at, pairs + at + 1, (n - at - 2) * sizeof(pairs[0]));
-        n--;
-        if (at + 1 < n) {
-            pairs[at] = find_merge(bpe, s[at].id, s[at + 1].id);
+        while (w->ranks[at] != best) {
+            at++;
+        }
+        w->ids[at] = w->results[at];
+        close_up(w, at);
+        if (at + 1 < w->n) {
+            rank_pair(bpe, w, at);
         }
         if (at > 0) {
-            pairs[at - 1] = find_merge(bpe, s[at - 1].id, s[at].id);
+            rank_pair(bpe, w, at - 1);
         }
     }
-    scratch->n = n;
+}
+
+static tdm_status put_short(const short_word *w, size_t len, tdm_bpe_scratch *scratch) {
+    TDM_TRY(tdm_buf_reserve(&scratch->symbols, w->n * sizeof(tdm_bpe_symbol)));
+    tdm_bpe_symbol *s = symbols_of(scratch);
+    for (size_t i = 0; i < w->n; i++) {
+        const uint32_t end = i + 1 < w->n ? w->begins[i + 1] : (uint32_t)len;
+        s[i] = (tdm_bpe_symbol){w->ids[i], w->begins[i], end, NONE, NONE};
+    }
+    scratch->symbols.len = w->n * sizeof(*s);
+    scratch->n = w->n;
+    return TDM_OK;
+}
+
+/* Bytes that all have tokens: straight to the short form. */
+static tdm_status encode_short_bytes(const tdm_bpe *bpe, const char *word, size_t len,
+                                     tdm_bpe_scratch *scratch) {
+    short_word w;
+    w.n = len;
+    for (size_t i = 0; i < len; i++) {
+        w.ids[i] = bpe->byte_ids[(uint8_t)word[i]];
+        w.begins[i] = (uint32_t)i;
+    }
+    for (size_t i = 0; i + 1 < len; i++) {
+        const uint32_t slot =
+            bpe->byte_pairs[(uint32_t)(uint8_t)word[i] << 8 | (uint8_t)word[i + 1]];
+        w.ranks[i] = slot != 0 ? bpe->merges[slot - 1].rank : TDM_BPE_NO_RANK;
+        w.results[i] = slot != 0 ? bpe->merges[slot - 1].id : -1;
+    }
+    merge_short(bpe, &w);
+    return put_short(&w, len, scratch);
+}
+
+/* Characters. A symbol ends where the last of those it was merged of did. */
+static void encode_short_symbols(const tdm_bpe *bpe, tdm_bpe_scratch *scratch) {
+    short_word w;
+    tdm_bpe_symbol *s = symbols_of(scratch);
+    const size_t n = scratch->n;
+    size_t k = 0;
+    w.n = scratch->n;
+    for (size_t i = 0; i < w.n; i++) {
+        w.ids[i] = s[i].id;
+        w.begins[i] = s[i].begin;
+    }
+    for (size_t i = 0; i + 1 < w.n; i++) {
+        rank_pair(bpe, &w, i);
+    }
+    merge_short(bpe, &w);
+    for (size_t i = 0; i < w.n; i++) {
+        const uint32_t limit = i + 1 < w.n ? w.begins[i + 1] : NONE;
+        uint32_t end = w.begins[i];
+        for (; k < n && s[k].begin < limit; k++) {
+            end = s[k].end;
+        }
+        s[i] = (tdm_bpe_symbol){w.ids[i], w.begins[i], end, NONE, NONE};
+    }
+    scratch->n = w.n;
 }
 
 static bool is_before(const candidate *a, const candidate *b) {
@@ -306,23 +383,81 @@ static tdm_status merge_long(const tdm_bpe *bpe, tdm_bpe_scratch *scratch) {
     return TDM_OK;
 }
 
-tdm_status tdm_bpe_encode(const tdm_bpe *bpe, const char *word, size_t len,
-                          tdm_bpe_scratch *scratch) {
+tdm_status tdm_bpe_seal(tdm_bpe *bpe, tdm_arena *arena, size_t n_vocab) {
+    bool is_local = bpe->is_byte_level || bpe->has_byte_tokens;
+    for (size_t i = 0; i < 256; i++) {
+        is_local = is_local && (bpe->is_byte_level ? bpe->byte_ids[i] : bpe->fallback_ids[i]) >= 0;
+    }
+    bpe->is_local = is_local;
+    bpe->whole = tdm_arena_calloc(arena, n_vocab, sizeof(bpe->whole[0]));
+    if (bpe->whole == NULL) {
+        return TDM_E_NOMEM;
+    }
+    if (!is_local || !bpe->is_byte_level) {
+        return TDM_OK;
+    }
+    bpe->byte_pairs = tdm_arena_calloc(arena, 65536, sizeof(bpe->byte_pairs[0]));
+    if (bpe->byte_pairs == NULL) {
+        return TDM_E_NOMEM;
+    }
+    for (uint32_t i = 0; i < 65536; i++) {
+        const tdm_bpe_merge *merge = find_merge(bpe, bpe->byte_ids[i >> 8], bpe->byte_ids[i & 255]);
+        bpe->byte_pairs[i] = merge != NULL ? 1 + (uint32_t)(merge - bpe->merges) : 0;
+    }
+    return TDM_OK;
+}
+
+/* A word, or a window of one. */
+static tdm_status encode_merged(const void *model, const char *word, size_t len,
+                                tdm_bpe_scratch *scratch) {
+    const tdm_bpe *bpe = model;
+    if (bpe->byte_pairs != NULL && len <= SHORT_MAX) {
+        return encode_short_bytes(bpe, word, len, scratch);
+    }
     tdm_buf_reset(&scratch->symbols);
     scratch->n = 0;
-    if (bpe->takes_whole_word) {
-        const int32_t id = tdm_text_map_find(bpe->words, word, len);
-        if (id >= 0) {
-            return add_symbol(scratch, id, 0, len);
-        }
-    }
     TDM_TRY(bpe->is_byte_level ? seed_bytes(bpe, word, len, scratch)
                                : seed_characters(bpe, word, len, scratch));
     if (scratch->n > SHORT_MAX) {
         return merge_long(bpe, scratch);
     }
     if (scratch->n > 1) {
-        merge_short(bpe, scratch);
+        encode_short_symbols(bpe, scratch);
+    }
+    return TDM_OK;
+}
+
+static tdm_status encode_any(const tdm_bpe *bpe, const char *word, size_t len,
+                             tdm_bpe_scratch *scratch) {
+    return bpe->is_local && len >= TDM_STITCH_BYTES_MIN
+               ? tdm_stitch_encode(bpe, encode_merged, word, len, scratch)
+               : encode_merged(bpe, word, len, scratch);
+}
+
+static tdm_status put_whole(tdm_bpe_scratch *scratch, int32_t id, size_t len) {
+    tdm_buf_reset(&scratch->symbols);
+    scratch->n = 0;
+    return add_symbol(scratch, id, 0, len);
+}
+
+tdm_status tdm_bpe_encode(const tdm_bpe *bpe, const char *word, size_t len,
+                          tdm_bpe_scratch *scratch) {
+    const int32_t id =
+        len > 1 || bpe->takes_whole_word ? tdm_text_map_find(bpe->words, word, len) : -1;
+    if (id < 0) {
+        return encode_any(bpe, word, len, scratch);
+    }
+    if (bpe->takes_whole_word) {
+        return put_whole(scratch, id, len);
+    }
+    const uint8_t known = atomic_load_explicit(&bpe->whole[id], memory_order_relaxed);
+    if (known == 1) {
+        return put_whole(scratch, id, len);
+    }
+    TDM_TRY(encode_any(bpe, word, len, scratch));
+    if (known == 0) {
+        const bool is_whole = scratch->n == 1 && symbols_of(scratch)[0].id == id;
+        atomic_store_explicit(&bpe->whole[id], is_whole ? 1 : 2, memory_order_relaxed);
     }
     return TDM_OK;
 }

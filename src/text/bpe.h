@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Byte-pair merging of one word. Floor 4. Room-internal. The model is immutable; what a call needs
- * lies in its scratch. A word of n symbols takes O(n log n), short ones a scan that is faster.
+ * lies in its scratch. Words take linear time (stitch.h); those whose unknown characters hang
+ * together O(n log n).
  * Source: the merge rule of Hugging Face tokenizers (models/bpe/word.rs): the pair of least rank
  * first, the leftmost of equals. */
 #ifndef TDM_TEXT_BPE_H
@@ -28,6 +29,11 @@ typedef struct tdm_bpe {
     int32_t byte_ids[256];     /* byte level: one byte's token; -1: none */
     int32_t fallback_ids[256]; /* <0xNN>; -1: none */
     const tdm_text_map *words; /* by the text that the encoder meets */
+    uint32_t *byte_pairs;      /* byte level: [65536] 1 + slot of the merge of two bytes; 0: none */
+    _Atomic uint8_t *whole;    /* [n_vocab] what a word that is spelled like a token becomes: 0 not
+                                * tried yet, 1 that token, 2 something else. A memo: any thread
+                                * that fills it in writes the same. */
+    bool is_local;             /* each character becomes symbols by itself; see stitch.h */
 } tdm_bpe;
 
 typedef struct tdm_bpe_symbol {
@@ -39,6 +45,7 @@ typedef struct tdm_bpe_symbol {
 typedef struct tdm_bpe_scratch {
     tdm_buf symbols; /* tdm_bpe_symbol */
     tdm_buf heap;    /* internal */
+    tdm_buf done;    /* internal: of stitch.c */
     size_t n;        /* symbols that the last encode left, in order, in symbols[0..n) */
 } tdm_bpe_scratch;
 
@@ -51,6 +58,8 @@ TDM_NODISCARD tdm_status tdm_bpe_init(tdm_bpe *bpe, tdm_arena *arena, size_t n_m
 /* A pair that is there already takes the new rank when is_last_kept, else keeps its own. */
 void tdm_bpe_put(tdm_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32_t id,
                  bool is_last_kept);
+/* Once everything is in its place. */
+TDM_NODISCARD tdm_status tdm_bpe_seal(tdm_bpe *bpe, tdm_arena *arena, size_t n_vocab);
 /* Splits word, len in [1, 2^31), into tokens. Errors: TDM_E_NOMEM. */
 TDM_NODISCARD tdm_status tdm_bpe_encode(const tdm_bpe *bpe, const char *word, size_t len,
                                         tdm_bpe_scratch *scratch);

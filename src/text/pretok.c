@@ -88,7 +88,11 @@ static tdm_status split_by_rule(const tdm_scan_rule *rule, const tdm_unicode *un
     size_t gap = 0;
     size_t pos = 0;
     while (pos < len) {
-        size_t end = tdm_scan(rule, unicode, data, len, pos);
+        pos = tdm_scan_skip(rule, unicode, data, len, pos);
+        const size_t end = pos < len ? tdm_scan(rule, unicode, data, len, pos) : 0;
+        if (pos == len) {
+            break;
+        }
         if (end == 0) {
             uint32_t cp = 0;
             pos += tdm_utf8_decode(data + pos, len - pos, &cp, NULL);
@@ -109,6 +113,12 @@ static tdm_status split_by_literal(const tdm_pretok_stage *stage, const char *te
     size_t gap = piece.begin;
     size_t pos = piece.begin;
     while (piece.end - pos >= stage->literal_len) {
+        const char *hit =
+            memchr(text + pos, stage->literal[0], piece.end - pos - (stage->literal_len - 1));
+        if (hit == NULL) {
+            break;
+        }
+        pos = (size_t)(hit - text);
         if (memcmp(text + pos, stage->literal, stage->literal_len) != 0) {
             pos++;
             continue;

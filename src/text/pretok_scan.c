@@ -28,6 +28,12 @@ static inline uint32_t at(const cursor *c, size_t pos, size_t *out_next) {
 /* End of the longest run of characters with one of the bits of set. */
 static size_t run_of(const cursor *c, size_t pos, uint32_t set) {
     size_t next = 0;
+    while (pos < c->len && (uint8_t)c->text[pos] < 0x80) {
+        if ((c->unicode->ascii[(uint8_t)c->text[pos]] & set) == 0) {
+            return pos;
+        }
+        pos++;
+    }
     while ((at(c, pos, &next) & set) != 0) {
         pos = next;
     }
@@ -296,6 +302,20 @@ static size_t scan_spaced_run(const cursor *c, const tdm_scan_rule *rule, size_t
     const size_t start = (at(c, pos, &next) & TDM_UC_SPACE) != 0 ? next : pos;
     const size_t end = run_of(c, start, rule->letters);
     return end > start ? end : pos;
+}
+
+size_t tdm_scan_skip(const tdm_scan_rule *rule, const tdm_unicode *unicode, const char *text,
+                     size_t len, size_t pos) {
+    const cursor c = {unicode, text, len};
+    if (rule->kind == TDM_SCAN_RUN && !rule->has_ranges) {
+        return run_without(&c, pos, rule->letters);
+    }
+    if (rule->kind == TDM_SCAN_RUN && rule->ranges[0][0] >= 0x80) {
+        while (pos < len && (uint8_t)text[pos] < 0x80) {
+            pos++;
+        }
+    }
+    return pos;
 }
 
 size_t tdm_scan(const tdm_scan_rule *rule, const tdm_unicode *unicode, const char *text, size_t len,

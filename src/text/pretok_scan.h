@@ -45,6 +45,9 @@ const tdm_scan_rule *tdm_scan_punctuation(void);
 /* For tests: every rule in turn; NULL past the end. */
 const tdm_scan_rule *tdm_scan_at(size_t idx);
 
+/* A place in [pos, len] in front of which no match begins. */
+size_t tdm_scan_skip(const tdm_scan_rule *rule, const tdm_unicode *unicode, const char *text,
+                     size_t len, size_t pos);
 /* End of the match that begins exactly at pos < len, or 0 when none does. text is one piece: its
  * end is the end of the text. */
 size_t tdm_scan(const tdm_scan_rule *rule, const tdm_unicode *unicode, const char *text, size_t len,

@@ -4,6 +4,8 @@
  * characters that no piece covers fall to byte tokens. Candidates lie in a heap: O(n log n). */
 #include "text/spm.h"
 
+#include "text/stitch.h"
+
 #include "base/utf8.h"
 
 #include <string.h>
@@ -157,12 +159,19 @@ static tdm_status resolve(const tdm_spm *spm, const char *text, tdm_bpe_scratch 
     return TDM_OK;
 }
 
-tdm_status tdm_spm_encode(const tdm_spm *spm, const char *text, size_t len,
-                          tdm_bpe_scratch *scratch) {
+static tdm_status encode_window(const void *model, const char *text, size_t len,
+                                tdm_bpe_scratch *scratch) {
+    const tdm_spm *spm = model;
     tdm_buf_reset(&scratch->symbols);
     tdm_buf_reset(&scratch->heap);
     scratch->n = 0;
     TDM_TRY(seed(text, len, scratch));
     TDM_TRY(merge(spm, text, scratch));
     return resolve(spm, text, scratch);
+}
+
+tdm_status tdm_spm_encode(const tdm_spm *spm, const char *text, size_t len,
+                          tdm_bpe_scratch *scratch) {
+    return len >= TDM_STITCH_BYTES_MIN ? tdm_stitch_encode(spm, encode_window, text, len, scratch)
+                                       : encode_window(spm, text, len, scratch);
 }

@@ -426,7 +426,10 @@ static tdm_status read_bpe(reader *r) {
     t->bpe.takes_whole_word = r->pre->takes_whole_word;
     TDM_TRY(make_stages(r));
     TDM_TRY(make_bytes(r));
-    return read_merges(r, &merges);
+    TDM_TRY(read_merges(r, &merges));
+    return tdm_bpe_seal(&t->bpe, &t->arena, (size_t)t->n_vocab) == TDM_OK
+               ? TDM_OK
+               : tdm_fail_nomem(r->err, "a merge table");
 }
 
 /* SentencePiece by scores */
@@ -555,6 +558,7 @@ static tdm_status read_all(reader *r, bool is_spm) {
         r->tokenizer->spm.unk_id = r->tokenizer->unk;
     }
     TDM_TRY(read_added(r));
+    TDM_TRY(tdm_tokenizer_find_cuts(r->tokenizer, r->err));
     if (tdm_gguf_get_text(r->gguf, "tokenizer.chat_template", &chat_template)) {
         TDM_TRY(tdm_tokenizer_set_template(r->tokenizer, chat_template.data, chat_template.len,
                                            r->err));

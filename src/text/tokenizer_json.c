@@ -162,6 +162,7 @@ static tdm_status read_root(tdm_json_reader *r, const tdm_json *root, const tdm_
     TDM_TRY(tdm_json_read_model(r, root));
     TDM_TRY(tdm_json_read_post_processor(r, tdm_json_get(root, "post_processor")));
     TDM_TRY(tdm_json_read_decoder(r, tdm_json_get(root, "decoder")));
+    TDM_TRY(tdm_tokenizer_find_cuts(r->tokenizer, r->err));
     TDM_TRY(tdm_tokenizer_make_matchers(r->tokenizer, false, r->err));
     TDM_TRY(read_template(r, config));
     find_facts(r->tokenizer, config);

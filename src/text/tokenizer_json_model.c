@@ -254,7 +254,10 @@ static tdm_status read_bpe(tdm_json_reader *r, const tdm_json *model) {
     }
     TDM_TRY(read_unknown(r, model));
     TDM_TRY(make_words(r));
-    return read_merges(r, merges);
+    TDM_TRY(read_merges(r, merges));
+    return tdm_bpe_seal(&t->bpe, &t->arena, (size_t)t->n_vocab) == TDM_OK
+               ? TDM_OK
+               : tdm_fail_nomem(r->err, "a merge table");
 }
 
 static tdm_status read_added(tdm_json_reader *r, const tdm_json *list) {

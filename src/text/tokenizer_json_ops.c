@@ -75,7 +75,9 @@ static tdm_status norm_unicode(tdm_json_reader *r, const tdm_json_leaf *leaf) {
     tdm_text_op *op = next_op(r, TDM_TEXT_NORMALIZE);
     op->is_compat = type[2] == 'K';
     op->is_composed = type[strlen(type) - 1] == 'C';
-    return TDM_OK;
+    return tdm_text_find_inert(op, &r->tokenizer->arena) == TDM_OK
+               ? TDM_OK
+               : tdm_fail_nomem(r->err, "a tokenizer");
 }
 
 static tdm_status norm_prepend(tdm_json_reader *r, const tdm_json_leaf *leaf) {
@@ -129,7 +131,10 @@ static tdm_status norm_bert(tdm_json_reader *r, const tdm_json_leaf *leaf) {
         next_op(r, TDM_TEXT_MAP)->map = TDM_MAP_BERT_CJK;
     }
     if (is_stripped) {
-        (void)next_op(r, TDM_TEXT_NORMALIZE); /* NFD */
+        tdm_text_op *nfd = next_op(r, TDM_TEXT_NORMALIZE);
+        if (tdm_text_find_inert(nfd, &r->tokenizer->arena) != TDM_OK) {
+            return tdm_fail_nomem(r->err, "a tokenizer");
+        }
         next_op(r, TDM_TEXT_MAP)->map = TDM_MAP_BERT_ACCENTS;
     }
     if (is_lowered) {

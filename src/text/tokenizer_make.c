@@ -242,3 +242,35 @@ tdm_status tdm_tokenizer_make_matchers(tdm_tokenizer *tokenizer, bool is_longest
     }
     return TDM_OK;
 }
+
+tdm_status tdm_tokenizer_find_cuts(tdm_tokenizer *tokenizer, tdm_error *err) {
+    const size_t meta_len = strlen(TDM_META);
+    const bool is_bpe = tokenizer->model == TDM_MODEL_BPE && !tokenizer->bpe.is_byte_level &&
+                        !tokenizer->bpe.takes_whole_word && tokenizer->bpe.is_local;
+    if (!is_bpe && tokenizer->model != TDM_MODEL_SPM) {
+        return TDM_OK;
+    }
+    bool *crosses = tdm_arena_calloc(&tokenizer->arena, 256, sizeof(bool));
+    if (crosses == NULL) {
+        return tdm_fail_nomem(err, "a vocabulary");
+    }
+    for (int32_t id = 0; id < tokenizer->n_vocab; id++) {
+        const tdm_text_ref *text = &tokenizer->spellings[id];
+        bool was_meta = true; /* nothing stands in front of the first one */
+        for (size_t i = 0; i < text->len;) {
+            const bool is_meta =
+                text->len - i >= meta_len && memcmp(text->data + i, TDM_META, meta_len) == 0;
+            if (is_meta && !was_meta) {
+                crosses[(uint8_t)text->data[i - 1]] = true;
+            }
+            was_meta = is_meta;
+            i += is_meta ? meta_len : 1;
+        }
+    }
+    /* Texts that run into each other byte by byte would be read anew behind a cut. */
+    for (size_t byte = 0xC0; byte < 256; byte++) {
+        crosses[byte] = true;
+    }
+    tokenizer->crosses = crosses;
+    return TDM_OK;
+}

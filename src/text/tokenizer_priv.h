@@ -17,7 +17,7 @@
 #include "text/unigram.h"
 #include "text/wordpiece.h"
 
-#define TDM_TOKEN_BYTES_MAX 1024u
+#define TDM_TOKEN_BYTES_MAX 4096u /* real vocabularies have runs of 1,024 spaces */
 #define TDM_VOCAB_MAX (1 << 24)
 #define TDM_TEXT_BYTES_MAX ((size_t)1 << 30)
 #define TDM_EOG_MAX 64
@@ -108,6 +108,7 @@ struct tdm_tokenizer {
     tdm_unigram unigram;
     tdm_wordpiece wordpiece;
 
+    const bool *crosses; /* [256] see tdm_tokenizer_find_cuts; NULL: no cuts */
     tdm_added_token *added;
     size_t n_added;
     tdm_matcher raw_matcher;
@@ -160,6 +161,13 @@ TDM_NODISCARD tdm_status tdm_tokenizer_normalize(const tdm_tokenizer *tokenizer,
                                                  tdm_text_builder builders[2],
                                                  const tdm_text_view *view, tdm_text_view *out,
                                                  tdm_error *err);
+/* Where U+2581 follows a byte that no token has in front of it, no merge can reach across: text may
+ * be cut there before the model sees it. Fills crosses with the bytes for which one might. For
+ * models that merge characters. */
+#define TDM_META "\xE2\x96\x81"
+TDM_NODISCARD tdm_status tdm_tokenizer_find_cuts(tdm_tokenizer *tokenizer, tdm_error *err);
+/* Makes room for offsets; ids that are there already get (0, 0). */
+TDM_NODISCARD tdm_status tdm_ids_want_offsets(tdm_ids *ids);
 /* Makes both matchers from added, normalizing the tokens that ask for it. */
 TDM_NODISCARD tdm_status tdm_tokenizer_make_matchers(tdm_tokenizer *tokenizer,
                                                      bool is_longest_first, tdm_error *err);

@@ -76,6 +76,8 @@ typedef struct tdm_text_op {
     size_t b_len;
     const tdm_regex *expr;
     bool is_composed, is_compat; /* NORMALIZE */
+    const uint8_t *inert;        /* NORMALIZE: a bit a character of the basic plane: itself in every
+                                  * company of its like. NULL: ASCII only */
     bool is_left, is_right;      /* STRIP */
     bool is_first_only;          /* METASPACE: prepends only at the start of the input */
     bool has_prepend;            /* METASPACE */
@@ -91,7 +93,8 @@ TDM_NODISCARD tdm_status tdm_text_map_chars(const tdm_text_op *op, const tdm_tex
                                             tdm_text_builder *out);
 TDM_NODISCARD tdm_status tdm_text_apply_charsmap(const tdm_text_op *op, const tdm_text_view *in,
                                                  tdm_text_builder *out);
-/* In tokenizer_unicode.c. */
+/* In tokenizer_unicode.c. Fills op->inert. */
+TDM_NODISCARD tdm_status tdm_text_find_inert(tdm_text_op *op, tdm_arena *arena);
 TDM_NODISCARD tdm_status tdm_text_normalize(const tdm_text_op *op, const tdm_text_view *in,
                                             tdm_text_builder *out);
 

@@ -169,6 +169,68 @@ static tdm_status push(cluster *c, const tdm_text_op *op, uint32_t cp, size_t be
     return TDM_OK;
 }
 
+/* Whether cp alone is its own normal form and neither joins what stands before nor moves. What it
+ * does with the character behind is decided by that one. */
+static bool is_inert(const tdm_text_op *op, uint32_t cp) {
+    utf8proc_int32_t cps[EXPANSION_MAX];
+    int boundclass = UTF8PROC_BOUNDCLASS_START;
+    const utf8proc_property_t *property = utf8proc_get_property((utf8proc_int32_t)cp);
+    if (property->combining_class != 0 || !is_boundary(cp)) {
+        return false;
+    }
+    const bool is_hangul = cp >= 0xAC00 && cp <= 0xD7A3;
+    if (is_hangul || property->decomp_seqindex == UINT16_MAX) {
+        return !is_hangul || op->is_composed;
+    }
+    const utf8proc_option_t options =
+        UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (op->is_compat ? UTF8PROC_COMPAT : 0);
+    utf8proc_ssize_t n =
+        utf8proc_decompose_char((utf8proc_int32_t)cp, cps, EXPANSION_MAX, options, &boundclass);
+    if (n <= 0 || n > EXPANSION_MAX || !is_boundary((uint32_t)cps[0])) {
+        return false;
+    }
+    if (op->is_composed) {
+        n = utf8proc_normalize_utf32(cps, n, UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+    }
+    return n == 1 && cps[0] == (utf8proc_int32_t)cp;
+}
+
+tdm_status tdm_text_find_inert(tdm_text_op *op, tdm_arena *arena) {
+    uint8_t *inert = tdm_arena_calloc(arena, TDM_UNICODE_BMP / 8, 1);
+    if (inert == NULL) {
+        return TDM_E_NOMEM;
+    }
+    for (uint32_t cp = 0; cp < TDM_UNICODE_BMP; cp++) {
+        if ((cp < 0xD800 || cp > 0xDFFF) && is_inert(op, cp)) {
+            inert[cp / 8] |= (uint8_t)(1u << cp % 8);
+        }
+    }
+    op->inert = inert;
+    return TDM_OK;
+}
+
+/* End of what can be copied from pos on: inert characters that another one, or the end, follows. */
+static size_t inert_end(const tdm_text_op *op, const tdm_text_view *in, size_t pos) {
+    size_t last = pos; /* where the last inert character begins */
+    size_t end = pos;
+    while (end < in->len) {
+        const uint8_t byte = (uint8_t)in->data[end];
+        uint32_t cp = byte;
+        size_t n = 1;
+        if (byte >= 0x80) {
+            bool is_ok = false;
+            n = tdm_utf8_decode(in->data + end, in->len - end, &cp, &is_ok);
+            if (!is_ok || op->inert == NULL || cp >= TDM_UNICODE_BMP ||
+                (op->inert[cp / 8] >> cp % 8 & 1) == 0) {
+                return last;
+            }
+        }
+        last = end;
+        end += n;
+    }
+    return end;
+}
+
 tdm_status tdm_text_normalize(const tdm_text_op *op, const tdm_text_view *in,
                               tdm_text_builder *out) {
     tdm_status status = TDM_OK;
@@ -179,12 +241,7 @@ tdm_status tdm_text_normalize(const tdm_text_op *op, const tdm_text_view *in,
     while (pos < in->len) {
         uint32_t cp = 0;
         bool is_ok = false;
-        size_t end = pos;
-        /* ASCII that ASCII follows is every normal form of itself. */
-        while (end < in->len && (uint8_t)in->data[end] < 0x80 &&
-               (end + 1 == in->len || (uint8_t)in->data[end + 1] < 0x80)) {
-            end++;
-        }
+        size_t end = inert_end(op, in, pos);
         if (end > pos) {
             TDM_TRY_GOTO(status, flush(&c, op, in, out), done);
             TDM_TRY_GOTO(status, tdm_text_copy(out, in, pos, end), done);

@@ -31,6 +31,9 @@ void tdm_unicode_init(tdm_unicode *unicode) {
     for (uint32_t cp = 0; cp < TDM_UNICODE_BMP; cp++) {
         unicode->bmp[cp] = tdm_unicode_class(cp);
     }
+    for (uint32_t cp = 0; cp < 128; cp++) {
+        unicode->ascii[cp] = tdm_unicode_bits_of(unicode->bmp[cp]);
+    }
 }
 
 uint32_t tdm_unicode_lower(uint32_t cp) {

@@ -34,6 +34,7 @@
 /* One byte a character of the basic plane: category, 0x20 white space, 0x40 CR or LF. */
 typedef struct tdm_unicode {
     uint8_t bmp[TDM_UNICODE_BMP];
+    uint32_t ascii[128]; /* bits */
 } tdm_unicode;
 
 void tdm_unicode_init(tdm_unicode *unicode);
@@ -68,7 +69,7 @@ static inline uint32_t tdm_unicode_at(const tdm_unicode *unicode, const char *te
     uint32_t cp = 0;
     if (byte < 0x80) {
         *out_bytes = 1;
-        return tdm_unicode_bits_of(unicode->bmp[byte]);
+        return unicode->ascii[byte];
     }
     *out_bytes = tdm_utf8_decode(text + pos, len - pos, &cp, NULL);
     return tdm_unicode_bits_of(cp < TDM_UNICODE_BMP ? unicode->bmp[cp] : tdm_unicode_class(cp));
