@@ -444,6 +444,14 @@ static bool is_mark(const tdm_answer_parser *p, const char *text, size_t len) {
     return false;
 }
 
+/* Neither failed nor finished. */
+static tdm_status check_is_live(const tdm_answer_parser *p, tdm_error *err) {
+    if (p->status != TDM_OK) {
+        return tdm_fail(err, p->status, "the answer's parser has failed before");
+    }
+    return p->is_finishing ? tdm_fail(err, TDM_E_ARG, "the answer's parser is finished") : TDM_OK;
+}
+
 static tdm_status append(tdm_answer_parser *p, const char *text, size_t len, bool is_special) {
     if (len == 0) { /* text may be NULL */
         return TDM_OK;
@@ -470,9 +478,7 @@ tdm_status tdm_answer_push(tdm_answer_parser *p, const char *text, size_t len, b
     p->sink = sink;
     p->sink_arg = arg;
     p->err = err;
-    if (p->status != TDM_OK) {
-        return tdm_fail(err, p->status, "the answer's parser has failed before");
-    }
+    TDM_TRY(check_is_live(p, err));
     if (tdm_answer_note(p, append(p, text, len, is_special))) {
         run(p);
         compact(p);
@@ -496,9 +502,7 @@ tdm_status tdm_answer_finish(tdm_answer_parser *p, tdm_answer_sink sink, void *a
     p->sink = sink;
     p->sink_arg = arg;
     p->err = err;
-    if (p->status != TDM_OK) {
-        return tdm_fail(err, p->status, "the answer's parser has failed before");
-    }
+    TDM_TRY(check_is_live(p, err));
     p->is_finishing = true;
     run(p);
     if (p->status == TDM_OK) {

@@ -91,7 +91,8 @@ void tdm_answer_parser_destroy(tdm_answer_parser *parser);
 TDM_NODISCARD tdm_status tdm_answer_push(tdm_answer_parser *parser, const char *text, size_t len,
                                          bool is_special, tdm_answer_sink sink, void *arg,
                                          tdm_error *err);
-/* No more will come: an unfinished call becomes text, or ends if its arguments are whole. */
+/* No more will come: an unfinished call becomes text, or ends if its arguments are whole. After it
+ * the parser can only be destroyed (TDM_E_ARG). */
 TDM_NODISCARD tdm_status tdm_answer_finish(tdm_answer_parser *parser, tdm_answer_sink sink,
                                            void *arg, tdm_error *err);
 

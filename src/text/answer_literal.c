@@ -38,6 +38,9 @@ static bool is_decoding(const tdm_literal *lit) {
 
 tdm_status tdm_literal_escape(tdm_buf *out, const char *bytes, size_t n) {
     size_t from = 0;
+    if (n == 0) { /* bytes may be NULL */
+        return TDM_OK;
+    }
     for (size_t i = 0; i < n; i++) {
         const unsigned char c = (unsigned char)bytes[i];
         if (c >= 0x20 && c != '"' && c != '\\') {

@@ -212,12 +212,18 @@ static tdm_flow thought_mark(tdm_answer_parser *p, size_t at) {
         }
         return q == UNQUOTED ? TDM_FLOW_AGAIN : q == QUOTED ? TDM_FLOW_FAIL : TDM_FLOW_MORE;
     }
-    if ((flags[at] & TDM_BYTE_FIRST) == 0) {
-        return TDM_FLOW_FAIL;
-    }
     const int call = tdm_answer_match(p, 0, at);
+    const unsigned call_flags = call >= 0 ? p->dialect->steps[0].alts[call].flags : 0;
+    if ((call_flags & TDM_ALT_THINK) != 0 && p->drops_space && p->prose_at == p->raw_at) {
+        p->pos = p->raw_at = p->prose_at = at + strlen(p->dialect->steps[0].alts[call].text);
+        return TDM_FLOW_AGAIN; /* the prompt opened it already */
+    }
+    if ((flags[at] & TDM_BYTE_FIRST) == 0) {
+        return call == -2 && p->drops_space && p->prose_at == p->raw_at ? TDM_FLOW_MORE
+                                                                        : TDM_FLOW_FAIL;
+    }
     if (call >= 0 && p->is_strict[0][call] &&
-        (p->dialect->steps[0].alts[call].flags & (TDM_ALT_THINK | TDM_ALT_ENVELOPE)) == 0) {
+        (call_flags & (TDM_ALT_THINK | TDM_ALT_ENVELOPE)) == 0) {
         close_thought(p, at, 0, 0);
         return TDM_FLOW_AGAIN;
     }

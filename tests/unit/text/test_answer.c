@@ -35,6 +35,8 @@ static const answer_case CASES[] = {
      "Let me see.", "", "f({\"n\": 1})\n", false, false},
     {"hermes", "<think>\nA.\n\nB.\n</think>\n\nYes.\n", "Yes.\n", "A.\n\nB.", "", false, false},
     {"hermes", "A.\n</think>\n\nYes.", "Yes.", "A.", "", true, false},
+    {"hermes", "\n<think>\nA.\n</think>\n\nYes.", "Yes.", "A.", "", true, false},
+    {"hermes", "A <think> b</think>c", "c", "A <think> b", "", true, false},
     {"hermes", "<think>\n\n</think>\n\nYes.", "Yes.", "", "", false, false},
     {"hermes", "<think>never closed ", "", "never closed ", "", false, false},
     {"hermes", "  Say <think> here.\n", "  Say <think> here.\n", "", "", false, false},
@@ -408,6 +410,74 @@ static void text_is_not_held_back(void **state) {
     kit_deinit(&got);
 }
 
+static void a_parser_ends_once(void **state) {
+    tdm_answer_parser *p = NULL;
+    tdm_error err = {0};
+    kit_got got;
+    (void)state;
+    kit_init(&got);
+    assert_int_equal(tdm_answer_parser_create(&p, NULL, tdm_dialect_find("plain"), NULL, &err),
+                     TDM_OK);
+    assert_int_equal(tdm_answer_finish(p, kit_sink, &got, &err), TDM_OK);
+    assert_int_equal(tdm_answer_finish(p, kit_sink, &got, &err), TDM_E_ARG);
+    assert_int_equal(tdm_answer_push(p, "a", 1, false, kit_sink, &got, &err), TDM_E_ARG);
+    assert_int_equal(got.n_events, 0);
+    tdm_answer_parser_destroy(p);
+    kit_deinit(&got);
+}
+
+/* A vocabulary whose <tool_call> is a special token, or a plain added one. */
+static tdm_tokenizer *tokenizer_with(const char *is_special) {
+    char json[1024];
+    tdm_tokenizer *tokenizer = NULL;
+    tdm_error err = {0};
+    const int n = snprintf(
+        json, sizeof json,
+        "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 2, \"content\": \"<tool_call>\", "
+        "\"single_word\": false, \"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+        "\"special\": %s}, {\"id\": 3, \"content\": \"</tool_call>\", \"single_word\": false, "
+        "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, \"special\": %s}], "
+        "\"normalizer\": null, \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+        "\"add_prefix_space\": false, \"trim_offsets\": true, \"use_regex\": true}, "
+        "\"post_processor\": null, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": "
+        "{\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1}, \"merges\": []}}",
+        is_special, is_special);
+    if (tdm_tokenizer_from_json(&tokenizer, NULL, json, (size_t)n, NULL, "t", &err) != TDM_OK) {
+        fail_msg("%s (%s)", err.what, err.where);
+    }
+    return tokenizer;
+}
+
+static void the_vocabulary_says_what_is_special(void **state) {
+    static const char CALL[] = "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>";
+    (void)state;
+    for (int strict = 0; strict < 2; strict++) {
+        tdm_tokenizer *tokenizer = tokenizer_with(strict == 1 ? "true" : "false");
+        const tdm_dialect *dialect = tdm_dialect_detect("", 0, tokenizer);
+        assert_string_equal(tdm_dialect_name(dialect), "hermes");
+        const tdm_answer_options options = {.tokenizer = tokenizer};
+        for (int tokens = 0; tokens < 2; tokens++) {
+            uint8_t special[sizeof CALL] = {0};
+            const kit_answer answer = {CALL, sizeof CALL - 1, special};
+            if (tokens == 1) { /* the tags come as tokens */
+                memset(special, 255, 11);
+                special[0] = 11;
+                memset(special + sizeof CALL - 13, 255, 12);
+                special[sizeof CALL - 13] = 12;
+            }
+            kit_got got;
+            tdm_error err = {0};
+            kit_init(&got);
+            assert_int_equal(kit_parse(NULL, dialect, &options, &answer, NULL, 0, &got, &err),
+                             TDM_OK);
+            assert_int_equal(got.n_calls, strict == 1 && tokens == 0 ? 0 : 1);
+            assert_true(kit_is(&got.text, got.n_calls == 0 ? CALL : ""));
+            kit_deinit(&got);
+        }
+        tdm_tokenizer_destroy(tokenizer);
+    }
+}
+
 static void reasoning_can_stay_text(void **state) {
     static const char *const TEXTS[][3] = {
         {"hermes", " <think>\n a\n</think>\n\n b ", " <think>\n a\n</think>\n\n b "},
@@ -614,6 +684,8 @@ int main(void) {
         cmocka_unit_test(arguments_stream_and_drop),
         cmocka_unit_test(tagged_text_streams),
         cmocka_unit_test(text_is_not_held_back),
+        cmocka_unit_test(a_parser_ends_once),
+        cmocka_unit_test(the_vocabulary_says_what_is_special),
         cmocka_unit_test(reasoning_can_stay_text),
         cmocka_unit_test(prompts_tell_whether_a_thought_is_open),
         cmocka_unit_test(limits_are_answers),
