@@ -77,6 +77,27 @@ const tdm_field TDM_MODEL_FIELDS[] = {
      TDM_NEED_NONE,
      1,
      CONTEXT_MAX},
+    {{"query_pre_attn_scalar"},
+     NULL,
+     AT(query_scalar),
+     TDM_FIELD_F64,
+     TDM_NEED_NONE,
+     POSITIVE_MIN,
+     DIM_MAX},
+    {{"attn_logit_softcapping"},
+     "attn_logit_softcapping",
+     AT(attention_softcap),
+     TDM_FIELD_F64,
+     TDM_NEED_NONE,
+     1e-6,
+     1e6},
+    {{"final_logit_softcapping"},
+     "final_logit_softcapping",
+     AT(final_softcap),
+     TDM_FIELD_F64,
+     TDM_NEED_NONE,
+     1e-6,
+     1e6},
 };
 const size_t TDM_MODEL_FIELDS_LEN = sizeof TDM_MODEL_FIELDS / sizeof TDM_MODEL_FIELDS[0];
 
@@ -227,6 +248,23 @@ static tdm_status fail_range(const tdm_config_source *source, const tdm_field *f
     return tdm_config_fail(source, f->path, f->key, TDM_E_FORMAT);
 }
 
+/* Whether the record holds something already: the default of a class. */
+static bool has_default(const tdm_field *field, const char *at) {
+    int32_t narrow = 0;
+    int64_t whole = 0;
+    double real = 0.0;
+    if (field->kind == TDM_FIELD_I32) {
+        memcpy(&narrow, at, sizeof narrow);
+        return narrow != 0;
+    }
+    if (field->kind == TDM_FIELD_I64) {
+        memcpy(&whole, at, sizeof whole);
+        return whole != 0;
+    }
+    memcpy(&real, at, sizeof real);
+    return real != 0.0;
+}
+
 static tdm_status read_field(const tdm_config_source *source, const tdm_field *field,
                              void *record) {
     found f = {0};
@@ -235,7 +273,7 @@ static tdm_status read_field(const tdm_config_source *source, const tdm_field *f
     if (!f.is_there) {
         const bool is_needed =
             field->need == TDM_NEED_BOTH || (field->need == TDM_NEED_JSON && source->gguf == NULL);
-        if (is_needed) {
+        if (is_needed && !has_default(field, to)) {
             (void)tdm_fail(source->err, TDM_E_FORMAT, "%s is missing", f.key);
             return tdm_config_fail(source, f.path, f.key, TDM_E_FORMAT);
         }

@@ -44,17 +44,22 @@ typedef struct tdm_model_config {
     int32_t value_dim;    /* of a value head; head_dim unless the file says otherwise */
     int32_t rotary_dim;   /* leading dims of a head that rotate; head_dim unless partial */
     int64_t context_max;
-    double norm_eps;         /* 0: the file has none under any of the usual names */
-    bool has_attention_bias; /* attention_bias */
-    bool has_mlp_bias;       /* mlp_bias */
-    bool is_tied;            /* tie_word_embeddings; for GGUF: no output.weight */
-    const char *hidden_act;  /* "silu"; borrowed; NULL in GGUF */
+    double norm_eps;          /* 0: the file has none under any of the usual names */
+    bool has_attention_bias;  /* attention_bias */
+    bool has_mlp_bias;        /* mlp_bias */
+    bool is_tied;             /* tie_word_embeddings; for GGUF: no output.weight */
+    const char *hidden_act;   /* "silu"; borrowed; NULL in GGUF, or where the class has its own */
+    double query_scalar;      /* scores are divided by its root; 0: absent */
+    double attention_softcap; /* 0: none */
+    double final_softcap;     /* of logits; 0: none */
+    bool is_bidirectional;    /* use_bidirectional_attention */
     tdm_rope_config rope;
-    bool is_rope_per_layer_type; /* rope_parameters has one set a layer type; rope holds that of
-                                    full_attention */
-    int32_t sliding_window;      /* 0: none (null, absent, or use_sliding_window false). With
+    bool has_local_rope;        /* sliding layers rotate by rope_local */
+    tdm_rope_config rope_local; /* else equal to rope */
+    int32_t sliding_window;     /* 0: none (null, absent, or use_sliding_window false). With
                                     n_layer_types 0 the family decides which layers slide */
-    int32_t n_layer_types;       /* 0: absent; else n_layers */
+    int32_t sliding_period;     /* each such layer is full; 0: absent */
+    int32_t n_layer_types;      /* 0: absent; else n_layers */
     uint8_t is_sliding[TDM_CONFIG_LAYERS_MAX]; /* from layer_types; or derived from
                                                   max_window_layers, or GGUF's pattern */
     bool has_other_layer_types; /* layer_types names others than full and sliding attention */

@@ -148,6 +148,21 @@ static tdm_status read_yarn(tdm_rope_config *rope, const gguf_config *g) {
     return TDM_OK;
 }
 
+/* The base of sliding layers, which no scaling touches; llama.cpp's default is 10000 for gemma3. */
+static tdm_status read_local_rope(tdm_model_config *out, const gguf_config *g) {
+    static const char KEY[] = "rope.freq_base_swa";
+    const tdm_field base = {{NULL}, KEY, 0, TDM_FIELD_F64, TDM_NEED_NONE, 1e-30, 1e30};
+    out->rope_local = out->rope;
+    if (!has_key(g, KEY) && strcmp(out->family, "gemma3") != 0) {
+        return TDM_OK;
+    }
+    out->has_local_rope = true;
+    out->rope_local.kind = TDM_ROPE_DEFAULT;
+    out->rope_local.factor = 1.0;
+    out->rope_local.theta = 10000.0;
+    return tdm_fields_read(&g->source, &base, 1, &out->rope_local.theta);
+}
+
 static tdm_status read_rope(tdm_model_config *out, const gguf_config *g) {
     const tdm_field rotary = {{NULL}, "rope.dimension_count", 0, TDM_FIELD_I32, TDM_NEED_NONE, 1,
                               8192};
@@ -167,19 +182,21 @@ static tdm_status read_rope(tdm_model_config *out, const gguf_config *g) {
         }
         rope->kind = TDM_ROPE_FREQ_FACTORS;
     }
-    return tdm_rope_check(rope, &g->source, out->context_max);
+    TDM_TRY(tdm_rope_check(rope, &g->source, out->context_max));
+    return read_local_rope(out, g);
 }
 
 /* ---- layers, ids ---- */
 
-/* sliding_window_pattern as an array of one bool a layer; the integer form is a family's matter. */
+/* sliding_window_pattern as an array of one bool a layer, or as the period of full layers. */
 static tdm_status read_pattern(tdm_model_config *out, const gguf_config *g) {
     static const char KEY[] = "attention.sliding_window_pattern";
+    const tdm_field period = {{NULL}, KEY, 0, TDM_FIELD_I32, TDM_NEED_NONE, 1, 1048576.0};
     char key[256];
     tdm_gguf_array_ref ref;
     full_key(g, KEY, key);
     if (!tdm_gguf_array_find(g->source.gguf, key, &ref)) {
-        return TDM_OK;
+        return tdm_fields_read(&g->source, &period, 1, &out->sliding_period);
     }
     if (ref.type != TDM_GGUF_BOOL || ref.n != (size_t)out->n_layers) {
         (void)tdm_fail(g->source.err, TDM_E_FORMAT, "%s is no array of %d bools", KEY,

@@ -5,45 +5,11 @@
  * rope_type, factor, ...}, and rope_parameters that hold both. */
 #include "formats/config_priv.h"
 
+#include <stddef.h>
 #include <string.h>
 
-/* Defaults of transformers' config classes for keys that are absent (a key that equals its class's
- * default may be left out by writers). Source: transformers 5, src/transformers/models/NAME/
- * configuration_NAME.py, read for each row; the base class ties, and so do families that are not
- * here unless the checkpoint has an lm_head.weight. */
-typedef struct class_default {
-    const char *family;
-    bool is_tied;
-    bool is_sliding_opt_in; /* use_sliding_window exists and is false by default */
-    int32_t head_dim;       /* 0: hidden / heads */
-    int32_t sliding_window; /* when the key is absent; null means none */
-    double theta;
-} class_default;
-
-static const class_default CLASS_DEFAULTS[] = {
-    {"llama", false, false, 0, 0, 10000.0},
-    {"mistral", false, false, 0, 4096, 10000.0},
-    {"qwen2", false, true, 0, 4096, 10000.0},
-    {"qwen3", false, true, 128, 4096, 10000.0},
-    {"qwen3_moe", false, true, 0, 4096, 10000.0},
-    {"smollm3", true, true, 0, 0, 2000000.0},
-    {"gemma3_text", true, false, 256, 4096, 1000000.0},
-    {"starcoder2", true, false, 0, 0, 10000.0},
-    {"glm4", false, false, 0, 0, 10000.0},
-    {"gpt_oss", false, false, 64, 128, 150000.0},
-};
-static const double EPS_DEFAULT = 1e-6; /* of the first six rows' classes */
-#define MAX_WINDOW_LAYERS_DEFAULT 28    /* of the qwen classes */
-#define NO_ROPE_INTERVAL_DEFAULT 4      /* of smollm3 */
-
-static const class_default *find_class(const char *family) {
-    for (size_t i = 0; i < sizeof CLASS_DEFAULTS / sizeof CLASS_DEFAULTS[0]; i++) {
-        if (strcmp(CLASS_DEFAULTS[i].family, family) == 0) {
-            return &CLASS_DEFAULTS[i];
-        }
-    }
-    return NULL;
-}
+#define MAX_WINDOW_LAYERS_DEFAULT 28 /* of the qwen classes */
+#define NO_ROPE_INTERVAL_DEFAULT 4   /* of smollm3 */
 
 static bool is_smollm3(const tdm_model_config *config) {
     return strcmp(config->text_family, "smollm3") == 0;
@@ -122,9 +88,10 @@ static tdm_status read_rope_kind(tdm_rope_config *rope, const tdm_config_source 
     return fail_rope_type(source, type);
 }
 
-/* The object that holds the rope's parameters as a scope, or an empty scope. */
-static tdm_status find_rope(tdm_model_config *out, const tdm_config_source *source,
-                            tdm_config_source *rope_source) {
+/* The object that holds the rope's parameters as a scope, or an empty scope. Where there is one for
+ * each type of layer it is that of full attention, and *out_sliding that of sliding attention. */
+static tdm_status find_rope(const tdm_config_source *source, tdm_config_source *rope_source,
+                            const tdm_json **out_sliding) {
     const char *path = NULL;
     const char *key = "rope_parameters";
     const tdm_json *node = tdm_config_find(source, key, &path);
@@ -147,21 +114,55 @@ static tdm_status find_rope(tdm_model_config *out, const tdm_config_source *sour
         return tdm_config_fail(source, path, key, TDM_E_FORMAT);
     }
     full = tdm_json_get(node, "full_attention");
-    out->is_rope_per_layer_type = tdm_json_is(full, TDM_JSON_OBJECT);
-    rope_source->scopes[0].object = out->is_rope_per_layer_type ? full : node;
+    if (!tdm_json_is(full, TDM_JSON_OBJECT)) {
+        rope_source->scopes[0].object = node;
+        return TDM_OK;
+    }
+    rope_source->scopes[0].object = full;
+    *out_sliding = tdm_json_get(node, "sliding_attention");
     return TDM_OK;
+}
+
+/* The rope of sliding layers, in either generation: an object of its own, or a base beside
+ * rope_theta that no scaling touches. */
+static tdm_status read_local_rope(tdm_model_config *out, const tdm_config_source *source,
+                                  const tdm_json *sliding, double theta_default) {
+    static const char KEY[] = "rope_local_base_freq";
+    tdm_rope_config *rope = &out->rope_local;
+    tdm_config_source own = *source;
+    const char *path = NULL;
+    const tdm_field base = {{KEY}, NULL, 0, TDM_FIELD_F64, TDM_NEED_NONE, 1e-30, 1e30};
+    bool has_object = tdm_json_is(sliding, TDM_JSON_OBJECT);
+    *rope = out->rope;
+    if (!has_object && theta_default == 0.0 && tdm_config_find(source, KEY, &path) == NULL) {
+        return TDM_OK;
+    }
+    out->has_local_rope = true;
+    *rope = (tdm_rope_config){.theta = theta_default != 0.0 ? theta_default : out->rope.theta,
+                              .beta_fast = out->rope.beta_fast,
+                              .beta_slow = out->rope.beta_slow,
+                              .is_truncated = true};
+    TDM_TRY(tdm_fields_read(source, &base, 1, &rope->theta));
+    memset(own.scopes, 0, sizeof own.scopes);
+    own.scopes[0].object = has_object ? sliding : NULL;
+    own.scopes[0].path = "$.rope_parameters.sliding_attention";
+    TDM_TRY(read_rope_kind(rope, &own));
+    TDM_TRY(tdm_fields_read(&own, TDM_ROPE_FIELDS, TDM_ROPE_FIELDS_LEN, rope));
+    TDM_TRY(tdm_config_bool(&own, "truncate", &rope->is_truncated));
+    return tdm_rope_check(rope, &own, out->context_max);
 }
 
 /* The rows of the rope table that have a name at the top level too: rope_theta only. */
 static tdm_status read_rope(tdm_model_config *out, const tdm_config_source *source,
-                            double theta_default) {
+                            const tdm_class_default *class) {
     tdm_rope_config *rope = &out->rope;
+    const tdm_json *sliding = NULL;
     tdm_config_source rope_source;
     double fraction = 1.0;
     const tdm_field partial = {
         {"partial_rotary_factor"}, NULL, 0, TDM_FIELD_F64, TDM_NEED_NONE, 1e-6, 1.0};
-    rope->theta = theta_default;
-    TDM_TRY(find_rope(out, source, &rope_source));
+    rope->theta = class != NULL ? class->theta : 10000.0;
+    TDM_TRY(find_rope(source, &rope_source, &sliding));
     TDM_TRY(
         tdm_fields_read(source, &TDM_ROPE_FIELDS[0], 1, rope)); /* rope_theta, the older place */
     TDM_TRY(read_rope_kind(rope, &rope_source));
@@ -177,7 +178,8 @@ static tdm_status read_rope(tdm_model_config *out, const tdm_config_source *sour
             return tdm_config_fail(source, "$", "partial_rotary_factor", TDM_E_FORMAT);
         }
     }
-    return tdm_rope_check(rope, &rope_source, out->context_max);
+    TDM_TRY(tdm_rope_check(rope, &rope_source, out->context_max));
+    return read_local_rope(out, source, sliding, class != NULL ? class->local_theta : 0.0);
 }
 
 /* ---- layers ---- */
@@ -245,7 +247,7 @@ static tdm_status read_layer_types(tdm_model_config *out, const tdm_config_sourc
 /* sliding_window has been read by the table; here it is dropped where use_sliding_window says so,
  * and spread over the layers as transformers' classes do. */
 static tdm_status read_sliding(tdm_model_config *out, const tdm_config_source *source,
-                               const class_default *class) {
+                               const tdm_class_default *class) {
     const tdm_json *array = NULL;
     const char *path = NULL;
     const bool is_opt_in = class != NULL && class->is_sliding_opt_in;
@@ -254,6 +256,14 @@ static tdm_status read_sliding(tdm_model_config *out, const tdm_config_source *s
     const bool has_first = tdm_config_find(source, "max_window_layers", &path) != NULL;
     const tdm_field row = {{"max_window_layers"}, NULL, 0,        TDM_FIELD_I64,
                            TDM_NEED_NONE,         0,    1048576.0};
+    const tdm_field period = {{"sliding_window_pattern", "_sliding_window_pattern"},
+                              NULL,
+                              offsetof(tdm_model_config, sliding_period),
+                              TDM_FIELD_I32,
+                              TDM_NEED_NONE,
+                              1,
+                              1048576.0};
+    TDM_TRY(tdm_fields_read(source, &period, 1, out));
     TDM_TRY(tdm_config_bool(source, "use_sliding_window", &is_used));
     TDM_TRY(tdm_fields_read(source, &row, 1, &first));
     out->sliding_window = is_used ? out->sliding_window : 0;
@@ -324,14 +334,29 @@ static tdm_status read_ids(tdm_model_config *out, const tdm_config_source *sourc
 
 /* ---- the record ---- */
 
+/* A bool, or a text that names the tokens that see each other ("vision": none in plain text). */
+static tdm_status read_bidirectional(tdm_model_config *out, const tdm_config_source *source) {
+    static const char KEY[] = "use_bidirectional_attention";
+    const char *path = NULL;
+    const tdm_json *node = tdm_config_find(source, KEY, &path);
+    if (tdm_json_is(node, TDM_JSON_STRING)) {
+        out->is_bidirectional = !tdm_json_text_is(node, "vision");
+        return TDM_OK;
+    }
+    return tdm_config_bool(source, KEY, &out->is_bidirectional);
+}
+
 static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *source,
-                             const tdm_checkpoint *checkpoint, const class_default *class) {
+                             const tdm_checkpoint *checkpoint, const tdm_class_default *class) {
     out->is_tied =
         class != NULL ? class->is_tied : tdm_checkpoint_find(checkpoint, "lm_head.weight") == NULL;
     TDM_TRY(tdm_config_bool(source, "tie_word_embeddings", &out->is_tied));
     TDM_TRY(tdm_config_bool(source, "attention_bias", &out->has_attention_bias));
     TDM_TRY(tdm_config_bool(source, "mlp_bias", &out->has_mlp_bias));
-    TDM_TRY(read_text(source, "hidden_act", &out->hidden_act));
+    TDM_TRY(read_bidirectional(out, source));
+    if (class == NULL || !class->has_hidden_activation) {
+        TDM_TRY(read_text(source, "hidden_act", &out->hidden_act));
+    }
     return out->hidden_act != NULL ? TDM_OK
                                    : read_text(source, "hidden_activation", &out->hidden_act);
 }
@@ -345,7 +370,7 @@ tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *che
                                 tdm_error *err) {
     const tdm_json *root = tdm_checkpoint_config(checkpoint);
     const tdm_json *text = tdm_json_get(root, "text_config");
-    const class_default *class = NULL;
+    const tdm_class_default *class = NULL;
     const char *path = NULL;
     tdm_config_source source = {.file = "config.json", .err = err};
     if (root == NULL) {
@@ -362,13 +387,9 @@ tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *che
         source.scopes[1].path = "$";
     }
     TDM_TRY(read_family(out, root, &source));
-    class = find_class(out->text_family);
+    class = tdm_class_find(out->text_family);
     if (class != NULL) {
-        out->head_dim = class->head_dim;
-        out->sliding_window = tdm_json_get(source.scopes[0].object, "sliding_window") == NULL
-                                  ? class->sliding_window
-                                  : 0;
-        out->norm_eps = class - CLASS_DEFAULTS < 6 ? EPS_DEFAULT : 0.0;
+        tdm_class_apply(class, &source, out);
     }
     TDM_TRY(tdm_fields_read(&source, TDM_MODEL_FIELDS, TDM_MODEL_FIELDS_LEN, out));
     if (out->intermediate == 0 &&
@@ -376,7 +397,7 @@ tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *che
         return fail_no_mlp(&source);
     }
     TDM_TRY(read_flags(out, &source, checkpoint, class));
-    TDM_TRY(read_rope(out, &source, class != NULL ? class->theta : 10000.0));
+    TDM_TRY(read_rope(out, &source, class));
     TDM_TRY(read_no_rope(out, &source));
     TDM_TRY(read_sliding(out, &source, class));
     return read_ids(out, &source, checkpoint);

@@ -56,6 +56,27 @@ tdm_status tdm_config_fail(const tdm_config_source *source, const char *path, co
 /* A bool that may be absent (*out is left alone). */
 tdm_status tdm_config_bool(const tdm_config_source *source, const char *key, bool *out);
 
+/* config_class.c: what keys mean that are absent. 0 and false: nothing. */
+typedef struct tdm_class_default {
+    const char *family;
+    bool is_tied;
+    bool is_sliding_opt_in;     /* use_sliding_window exists and is false by default */
+    bool has_hidden_activation; /* the key that names the activation; else hidden_act */
+    int32_t n_heads, n_kv_heads, n_vocab;
+    int32_t head_dim;       /* 0: hidden / heads */
+    int32_t sliding_window; /* when the key is absent; null means none */
+    int64_t context_max;
+    double norm_eps, theta;
+    double local_theta; /* of sliding layers that rotate by a base of their own */
+    double query_scalar, attention_softcap, final_softcap;
+} tdm_class_default;
+
+/* NULL: no row. */
+const tdm_class_default *tdm_class_find(const char *family);
+/* Before the tables are read: what they leave alone stays the class's. */
+void tdm_class_apply(const tdm_class_default *class, const tdm_config_source *source,
+                     tdm_model_config *out);
+
 /* config_json.c and config_gguf.c: everything but the checks across fields. */
 tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *checkpoint,
                                 tdm_error *err);

@@ -11,8 +11,8 @@
 #include <string.h>
 
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_LLAMA, &TDM_FAMILY_MISTRAL, &TDM_FAMILY_QWEN2,
-    &TDM_FAMILY_QWEN3, &TDM_FAMILY_SMOLLM3,
+    &TDM_FAMILY_GEMMA,   &TDM_FAMILY_GEMMA2, &TDM_FAMILY_GEMMA3, &TDM_FAMILY_LLAMA,
+    &TDM_FAMILY_MISTRAL, &TDM_FAMILY_QWEN2,  &TDM_FAMILY_QWEN3,  &TDM_FAMILY_SMOLLM3,
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
 
@@ -29,13 +29,19 @@ static void list_known(char *out, size_t cap) {
     }
 }
 
+static bool is_named(const tdm_family *family, const tdm_model_config *config) {
+    if (config->container == TDM_CONTAINER_GGUF) {
+        return family->gguf_arch != NULL && strcmp(family->gguf_arch, config->family) == 0;
+    }
+    return strcmp(family->model_type, config->family) == 0 ||
+           (family->alias != NULL && strcmp(family->alias, config->family) == 0);
+}
+
 static tdm_status find_family(const tdm_model_config *config, const tdm_family **out,
                               tdm_error *err) {
-    char known[160];
+    char known[320];
     for (size_t i = 0; i < N_FAMILIES; i++) {
-        const char *name = config->container == TDM_CONTAINER_GGUF ? FAMILIES[i]->gguf_arch
-                                                                   : FAMILIES[i]->model_type;
-        if (name != NULL && strcmp(name, config->family) == 0) {
+        if (is_named(FAMILIES[i], config)) {
             *out = FAMILIES[i];
             return TDM_OK;
         }
@@ -49,10 +55,7 @@ static tdm_status find_family(const tdm_model_config *config, const tdm_family *
     return TDM_E_UNSUPPORTED;
 }
 
-tdm_status tdm_graph_describe(const tdm_model_config *config, tdm_decoder_spec *spec,
-                              tdm_error *err) {
-    const tdm_family *family = NULL;
-    TDM_TRY(find_family(config, &family, err));
+static tdm_status check_heads(const tdm_model_config *config, tdm_error *err) {
     if (config->head_dim % 2 != 0 || config->head_dim > TDM_HEAD_DIM_MAX) {
         (void)tdm_fail(err, TDM_E_UNSUPPORTED, "heads of %d values", (int)config->head_dim);
         tdm_err_limit(err, "even, at most %d", TDM_HEAD_DIM_MAX);
@@ -62,21 +65,10 @@ tdm_status tdm_graph_describe(const tdm_model_config *config, tdm_decoder_spec *
         return tdm_fail(err, TDM_E_UNSUPPORTED, "%d query heads do not divide into %d key heads",
                         (int)config->n_heads, (int)config->n_kv_heads);
     }
-    return family->describe(config, spec, err);
+    return TDM_OK;
 }
 
-tdm_status tdm_graph_can_run(const tdm_model_config *config, tdm_error *err) {
-    tdm_decoder_spec *spec = tdm_mem_alloc(NULL, sizeof *spec);
-    tdm_status status = TDM_OK;
-    if (spec == NULL) {
-        return tdm_fail_nomem(err, "a model's description");
-    }
-    status = tdm_graph_describe(config, spec, err);
-    tdm_mem_free(NULL, spec, sizeof *spec);
-    return status;
-}
-
-/* One config field that the pre-norm decoder cannot honour. */
+/* One config field that the family cannot honour. */
 static tdm_status refuse(const tdm_model_config *config, tdm_error *err, const char *field,
                          const char *what) {
     (void)tdm_fail(err, TDM_E_UNSUPPORTED, "%s, which family %.40s does not run here", what,
@@ -87,20 +79,16 @@ static tdm_status refuse(const tdm_model_config *config, tdm_error *err, const c
     return TDM_E_UNSUPPORTED;
 }
 
-/* What the reader found and the decoder has no place for: honoured or refused, never passed over.
- */
+/* What the reader found and no block has a place for: honoured or refused, never passed over. */
 static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
-    if (config->hidden_act != NULL && strcmp(config->hidden_act, "silu") != 0) {
-        return refuse(config, err, "hidden_act", "an activation other than silu");
-    }
     if (config->rotary_dim != config->head_dim) {
         return refuse(config, err, "partial_rotary_factor", "rope over a part of each head");
     }
     if (config->value_dim != config->head_dim) {
         return refuse(config, err, "value_length", "values of another width than keys");
     }
-    if (config->is_rope_per_layer_type) {
-        return refuse(config, err, "rope_parameters", "one rope for each type of layer");
+    if (config->is_bidirectional) {
+        return refuse(config, err, "use_bidirectional_attention", "attention to later tokens");
     }
     if (config->has_other_layer_types) {
         return refuse(config, err, "layer_types",
@@ -115,12 +103,67 @@ static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
     return TDM_OK;
 }
 
+/* What the config has and the family's description of it has not. */
+static tdm_status check_honoured(const tdm_model_config *config, const tdm_decoder_spec *spec,
+                                 tdm_error *err) {
+    if (config->has_local_rope && spec->n_ropes < 2) {
+        return refuse(config, err, "rope_parameters", "one rope for each type of layer");
+    }
+    return TDM_OK;
+}
+
+tdm_status tdm_graph_describe(const tdm_model_config *config, tdm_decoder_spec *spec,
+                              tdm_error *err) {
+    const tdm_family *family = NULL;
+    TDM_TRY(find_family(config, &family, err));
+    TDM_TRY(check_heads(config, err));
+    TDM_TRY(family->describe(config, spec, err));
+    return check_honoured(config, spec, err);
+}
+
+tdm_status tdm_graph_can_run(const tdm_model_config *config, tdm_error *err) {
+    tdm_decoder_spec *spec = tdm_mem_alloc(NULL, sizeof *spec);
+    tdm_status status = TDM_OK;
+    if (spec == NULL) {
+        return tdm_fail_nomem(err, "a model's description");
+    }
+    status = tdm_graph_describe(config, spec, err);
+    tdm_mem_free(NULL, spec, sizeof *spec);
+    return status;
+}
+
+/* The activation by its name in config.json; GGUF names none. */
+static tdm_status read_activation(const tdm_model_config *config, tdm_glu *out, tdm_error *err) {
+    static const struct {
+        const char *name;
+        tdm_glu kind;
+    } NAMES[] = {{"silu", TDM_GLU_SILU},
+                 {"swish", TDM_GLU_SILU},
+                 {"gelu_pytorch_tanh", TDM_GLU_GELU_TANH},
+                 {"gelu_new", TDM_GLU_GELU_TANH},
+                 {"gelu", TDM_GLU_GELU_ERF}};
+    *out = TDM_GLU_SILU;
+    for (size_t i = 0; config->hidden_act != NULL && i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        if (strcmp(NAMES[i].name, config->hidden_act) == 0) {
+            *out = NAMES[i].kind;
+            return TDM_OK;
+        }
+    }
+    return config->hidden_act == NULL
+               ? TDM_OK
+               : refuse(config, err, "hidden_act", "an activation other than silu and gelu");
+}
+
 tdm_status tdm_decoder_spec_init(const tdm_model_config *config, tdm_rope_pairing gguf_pairing,
                                  tdm_decoder_spec *spec, tdm_error *err) {
     memset(spec, 0, sizeof *spec);
     TDM_TRY(check_fields(config, err));
+    TDM_TRY(read_activation(config, &spec->activation, err));
+    spec->embed_scale = 1.0F;
     spec->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
     spec->pairing = config->container == TDM_CONTAINER_GGUF ? gguf_pairing : TDM_ROPE_HALVES;
+    spec->n_ropes = 1;
+    spec->ropes[0] = config->rope;
     for (int32_t i = 0; i < config->n_layers; i++) {
         bool is_sliding = config->n_layer_types > 0 && config->is_sliding[i] != 0;
         spec->layers[i].has_rope = true;

@@ -7,49 +7,83 @@
 #include "contract/backend.h"
 #include "formats/config.h"
 
+#define TDM_SPEC_ROPES_MAX 2
+
 typedef struct tdm_layer_spec {
     bool has_rope;
-    int32_t window; /* 0: full */
+    uint8_t rope_idx; /* of the spec's ropes; read where has_rope */
+    int32_t window;   /* 0: full */
 } tdm_layer_spec;
 
 /* How many biases a linear has: by config, by habit of the family, or by what the file holds (GGUF
  * says nothing). */
 typedef enum tdm_bias_rule { TDM_BIAS_NONE, TDM_BIAS_REQUIRED, TDM_BIAS_IF_PRESENT } tdm_bias_rule;
 
-/* One pre-norm decoder: x += o(attention(n1 x)); x += down(silu(gate(n2 x)) * up(n2 x)). */
+/* Where the norms of a layer stand; f is attention, then the MLP. What the tensors are called
+ * follows from it: blocks/norm.c has the table. */
+typedef enum tdm_block_template {
+    TDM_BLOCK_PRE,      /* x += f(norm x) */
+    TDM_BLOCK_SANDWICH, /* x += norm f(norm x) */
+    TDM_BLOCK_COUNT
+} tdm_block_template;
+
+typedef enum tdm_qk_norm {
+    TDM_QK_NORM_NONE,
+    TDM_QK_NORM_HEAD /* over head_dim of q and of k, before rope */
+} tdm_qk_norm;
+
+/* One decoder. Layer: the template with f = o(attention(q, k, v)), then with f = down(act(gate h) *
+ * up h). Fields that tdm_decoder_spec_init leaves at zero mean "none". */
 typedef struct tdm_decoder_spec {
-    float attention_scale;
+    float embed_scale;       /* multiplies embeddings; 1: none */
+    float attention_scale;   /* multiplies q.k */
+    float attention_softcap; /* of scaled scores, before the mask; 0: none */
+    float final_softcap;     /* of logits; 0: none */
+    float norm_offset;       /* added to each norm's weights when they are loaded */
+    tdm_block_template block;
+    tdm_qk_norm qk_norm;
+    tdm_glu activation;
     tdm_bias_rule qkv_bias;
     tdm_bias_rule o_bias;
     tdm_bias_rule mlp_bias;
-    bool has_qk_norm; /* RMS over head_dim on q and k, before rope */
     tdm_rope_pairing pairing;
+    int32_t n_ropes;
+    tdm_rope_config ropes[TDM_SPEC_ROPES_MAX];
     tdm_layer_spec layers[TDM_CONFIG_LAYERS_MAX];
 } tdm_decoder_spec;
 
 typedef struct tdm_family {
-    const char *model_type; /* config.json */
+    const char *model_type; /* of config.json */
+    const char *alias;      /* another model_type that means the same, or NULL */
     const char *gguf_arch;  /* general.architecture; NULL: the family has none of its own */
     /* Fills spec, or refuses what the config asks for and the family cannot do (TDM_E_UNSUPPORTED).
-     */
+     * What it leaves out of spec although the config has it is refused by the caller. */
     tdm_status (*describe)(const tdm_model_config *config, tdm_decoder_spec *spec, tdm_error *err);
 } tdm_family;
 
+extern const tdm_family TDM_FAMILY_GEMMA;
+extern const tdm_family TDM_FAMILY_GEMMA2;
+extern const tdm_family TDM_FAMILY_GEMMA3;
 extern const tdm_family TDM_FAMILY_LLAMA;
 extern const tdm_family TDM_FAMILY_MISTRAL;
 extern const tdm_family TDM_FAMILY_QWEN2;
 extern const tdm_family TDM_FAMILY_QWEN3;
 extern const tdm_family TDM_FAMILY_SMOLLM3;
 
-/* Common first words of a describe: scale head_dim^-1/2, every layer with rope, windows as
+/* Common first words of a describe: scale head_dim^-1/2, every layer with the one rope, windows as
  * layer_types say (else none), rope pairs by container (GGUF's llama and smollm3 permute q and k
- * for neighbours: pass gguf_pairing). Refuses an activation other than silu. */
+ * for neighbours: pass gguf_pairing), the activation that the config names, else silu. */
 TDM_NODISCARD tdm_status tdm_decoder_spec_init(const tdm_model_config *config,
                                                tdm_rope_pairing gguf_pairing,
                                                tdm_decoder_spec *spec, tdm_error *err);
 
+/* Of gemma 1 to 3: everything that the three have in common, GELU and the scaled embedding
+ * included. */
+TDM_NODISCARD tdm_status tdm_gemma_spec_init(const tdm_model_config *config, tdm_decoder_spec *spec,
+                                             tdm_error *err);
+
 /* Finds config's family among the known ones and lets it fill spec. TDM_E_UNSUPPORTED names the
- * known families. */
+ * known families, or the field that the family does not honour. */
 TDM_NODISCARD tdm_status tdm_graph_describe(const tdm_model_config *config, tdm_decoder_spec *spec,
                                             tdm_error *err);
 

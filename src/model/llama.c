@@ -18,4 +18,4 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     return TDM_OK;
 }
 
-const tdm_family TDM_FAMILY_LLAMA = {"llama", "llama", describe};
+const tdm_family TDM_FAMILY_LLAMA = {"llama", NULL, "llama", describe};

@@ -15,4 +15,4 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     return TDM_OK;
 }
 
-const tdm_family TDM_FAMILY_MISTRAL = {"mistral", NULL, describe};
+const tdm_family TDM_FAMILY_MISTRAL = {"mistral", NULL, NULL, describe};

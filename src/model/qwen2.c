@@ -13,4 +13,4 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     return TDM_OK;
 }
 
-const tdm_family TDM_FAMILY_QWEN2 = {"qwen2", "qwen2", describe};
+const tdm_family TDM_FAMILY_QWEN2 = {"qwen2", NULL, "qwen2", describe};

@@ -8,11 +8,11 @@
 static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spec, tdm_error *err) {
     bool is_gguf = config->container == TDM_CONTAINER_GGUF;
     TDM_TRY(tdm_decoder_spec_init(config, TDM_ROPE_HALVES, spec, err));
-    spec->has_qk_norm = true;
+    spec->qk_norm = TDM_QK_NORM_HEAD;
     spec->qkv_bias = is_gguf ? TDM_BIAS_IF_PRESENT
                              : (config->has_attention_bias ? TDM_BIAS_REQUIRED : TDM_BIAS_NONE);
     spec->o_bias = spec->qkv_bias;
     return TDM_OK;
 }
 
-const tdm_family TDM_FAMILY_QWEN3 = {"qwen3", "qwen3", describe};
+const tdm_family TDM_FAMILY_QWEN3 = {"qwen3", NULL, "qwen3", describe};

@@ -23,4 +23,4 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     return TDM_OK;
 }
 
-const tdm_family TDM_FAMILY_SMOLLM3 = {"smollm3", "smollm3", describe};
+const tdm_family TDM_FAMILY_SMOLLM3 = {"smollm3", NULL, "smollm3", describe};

@@ -4,7 +4,7 @@
  * implies is the cache's and the kernel's business.
  *
  *   h -> q, k, v -> (norm per head) -> (rope) -> k, v into the caches -> read per row over its own
- * cache -> o -> += x */
+ * cache -> o */
 #include "model/blocks/attention.h"
 
 #include "tensor/ops.h"
@@ -22,13 +22,13 @@ tdm_status tdm_attention_load(tdm_attention_block *block, tdm_loader *loader, co
                               err));
     TDM_TRY(
         tdm_loader_linear(loader, TDM_ROLE_O, layer, hidden, q_dim, spec->o_bias, &block->o, err));
-    if (spec->has_qk_norm) {
-        TDM_TRY(
-            tdm_loader_vector(loader, TDM_ROLE_Q_NORM, layer, dims->head_dim, &block->q_norm, err));
-        TDM_TRY(
-            tdm_loader_vector(loader, TDM_ROLE_K_NORM, layer, dims->head_dim, &block->k_norm, err));
+    if (spec->qk_norm == TDM_QK_NORM_HEAD) {
+        TDM_TRY(tdm_norm_load(&block->q_norm, loader, TDM_ROLE_Q_NORM, layer, dims->head_dim,
+                              spec->norm_offset, err));
+        TDM_TRY(tdm_norm_load(&block->k_norm, loader, TDM_ROLE_K_NORM, layer, dims->head_dim,
+                              spec->norm_offset, err));
     }
-    block->has_rope = spec->layers[layer].has_rope;
+    block->rope_idx = spec->layers[layer].has_rope ? spec->layers[layer].rope_idx : -1;
     block->window = spec->layers[layer].window;
     block->cache_idx = layer;
     return TDM_OK;
@@ -52,19 +52,18 @@ static void project(const tdm_attention_block *block, const tdm_step_ctx *ctx, c
     tdm_op_linear(ctx->backend, h, dims->hidden, ctx->n_tokens, parts, 3);
 }
 
-static void norm_heads(const tdm_step_ctx *ctx, float *heads, const float *weight,
+static void norm_heads(const tdm_step_ctx *ctx, float *heads, const tdm_norm *norm,
                        int32_t n_heads) {
-    int64_t dim = ctx->dims->head_dim;
-    if (weight != NULL) {
-        tdm_op_rms_norm(ctx->backend, heads, dim, heads, dim, weight, ctx->n_tokens * n_heads, dim,
-                        ctx->dims->norm_eps);
+    if (norm->weight != NULL) {
+        tdm_norm_forward(norm, ctx->backend, heads, heads, ctx->n_tokens * n_heads,
+                         ctx->dims->head_dim, ctx->dims->norm_eps);
     }
 }
 
-static void rotate(const tdm_step_ctx *ctx, float *heads, int32_t n_heads) {
+static void rotate(const tdm_step_ctx *ctx, const float *table, float *heads, int32_t n_heads) {
     int32_t dim = ctx->dims->head_dim;
-    tdm_op_rope(ctx->backend, heads, (int64_t)n_heads * dim, ctx->n_tokens, n_heads, dim,
-                ctx->scratch->rope, dim / 2, ctx->dims->pairing);
+    tdm_op_rope(ctx->backend, heads, (int64_t)n_heads * dim, ctx->n_tokens, n_heads, dim, table,
+                dim / 2, ctx->dims->pairing);
 }
 
 /* Fills the spans of every row: where its keys and values go, and what its queries read. */
@@ -99,26 +98,28 @@ static void plan_spans(const tdm_attention_block *block, const tdm_step_ctx *ctx
             .n_heads = dims->n_heads,
             .window = block->window,
             .scale = dims->attention_scale,
+            .softcap = dims->attention_softcap,
         };
         first += row->n_tokens;
     }
 }
 
 void tdm_attention_forward(const tdm_attention_block *block, const tdm_step_ctx *ctx,
-                           const float *h, float *x) {
+                           const float *h, tdm_block_out out) {
     const tdm_dims *dims = ctx->dims;
     const tdm_scratch *s = ctx->scratch;
-    const tdm_linear_part out = {&block->o.weight, block->o.bias, x, dims->hidden, true};
+    const tdm_linear_part last = {&block->o.weight, block->o.bias, out.to, dims->hidden,
+                                  out.is_added};
     project(block, ctx, h);
-    norm_heads(ctx, s->q, block->q_norm, dims->n_heads);
-    norm_heads(ctx, s->k, block->k_norm, dims->n_kv_heads);
-    if (block->has_rope) {
-        rotate(ctx, s->q, dims->n_heads);
-        rotate(ctx, s->k, dims->n_kv_heads);
+    norm_heads(ctx, s->q, &block->q_norm, dims->n_heads);
+    norm_heads(ctx, s->k, &block->k_norm, dims->n_kv_heads);
+    if (block->rope_idx >= 0) {
+        rotate(ctx, s->ropes[block->rope_idx], s->q, dims->n_heads);
+        rotate(ctx, s->ropes[block->rope_idx], s->k, dims->n_kv_heads);
     }
     plan_spans(block, ctx);
     tdm_op_kv_write(ctx->backend, s->write_spans, ctx->n_rows);
     tdm_op_attention(ctx->backend, s->read_spans, ctx->n_rows);
     tdm_op_linear(ctx->backend, s->mixed, (int64_t)dims->n_heads * dims->head_dim, ctx->n_tokens,
-                  &out, 1);
+                  &last, 1);
 }

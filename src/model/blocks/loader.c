@@ -37,6 +37,12 @@ static const role_names ROLES[TDM_ROLE_COUNT] = {
     [TDM_ROLE_UP] = {"layers.%d.mlp.up_proj", "blk.%d.ffn_up", true, true},
     [TDM_ROLE_DOWN] = {"layers.%d.mlp.down_proj", "blk.%d.ffn_down", true, true},
     [TDM_ROLE_ROPE_FACTORS] = {NULL, "rope_freqs", false, false},
+    [TDM_ROLE_ATTENTION_POST_NORM] = {"layers.%d.post_attention_layernorm",
+                                      "blk.%d.post_attention_norm", true, true},
+    [TDM_ROLE_MLP_PRE_NORM] = {"layers.%d.pre_feedforward_layernorm", "blk.%d.ffn_norm", true,
+                               true},
+    [TDM_ROLE_MLP_POST_NORM] = {"layers.%d.post_feedforward_layernorm", "blk.%d.post_ffw_norm",
+                                true, true},
 };
 
 /* Writes the layer's number where the pattern has %d; patterns are our own constants, not formats

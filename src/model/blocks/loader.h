@@ -26,6 +26,9 @@ typedef enum tdm_role {
     TDM_ROLE_UP,
     TDM_ROLE_DOWN,
     TDM_ROLE_ROPE_FACTORS,
+    TDM_ROLE_ATTENTION_POST_NORM, /* sandwiches: gemma 2, gemma 3 */
+    TDM_ROLE_MLP_PRE_NORM,
+    TDM_ROLE_MLP_POST_NORM,
     TDM_ROLE_COUNT
 } tdm_role;
 

@@ -24,17 +24,17 @@ void tdm_mlp_unload(tdm_mlp_block *block, tdm_backend *backend) {
 }
 
 void tdm_mlp_forward(const tdm_mlp_block *block, const tdm_step_ctx *ctx, const float *h,
-                     float *x) {
+                     tdm_block_out out) {
     const tdm_scratch *s = ctx->scratch;
     int64_t inner = ctx->dims->intermediate;
     const tdm_linear_part inputs[2] = {
         {&block->gate.weight, block->gate.bias, s->gate, inner, false},
         {&block->up.weight, block->up.bias, s->up, inner, false},
     };
-    const tdm_linear_part output = {&block->down.weight, block->down.bias, x, ctx->dims->hidden,
-                                    true};
+    const tdm_linear_part output = {&block->down.weight, block->down.bias, out.to,
+                                    ctx->dims->hidden, out.is_added};
     tdm_op_linear(ctx->backend, h, ctx->dims->hidden, ctx->n_tokens, inputs, 2);
-    tdm_op_glu_mul(ctx->backend, TDM_GLU_SILU, s->gate, inner, s->gate, inner, s->up, inner,
-                   ctx->n_tokens, inner);
+    tdm_op_glu_mul(ctx->backend, ctx->dims->activation, s->gate, inner, s->gate, inner, s->up,
+                   inner, ctx->n_tokens, inner);
     tdm_op_linear(ctx->backend, s->gate, inner, ctx->n_tokens, &output, 1);
 }

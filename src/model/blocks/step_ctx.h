@@ -6,23 +6,25 @@
 #define TDM_MODEL_BLOCKS_STEP_CTX_H
 
 #include "contract/step.h"
+#include "model/family.h"
 
 /* Scratch of a graph, sized once by reserve for n tokens, rows and logits. All f32, row-major. */
 typedef struct tdm_scratch {
-    float *x;                       /* [n, hidden]: the residual */
-    float *h;                       /* [n, hidden]: normed input of a block */
-    float *q;                       /* [n, n_heads * head_dim] */
-    float *k;                       /* [n, n_kv_heads * head_dim] */
-    float *v;                       /* [n, n_kv_heads * head_dim] */
-    float *mixed;                   /* [n, n_heads * head_dim]: what attention read */
-    float *gate;                    /* [n, intermediate] */
-    float *up;                      /* [n, intermediate] */
-    float *rope;                    /* [n, head_dim / 2, 2]: cos, sin */
-    float *wanted;                  /* [n_logits, hidden] */
-    int64_t *positions;             /* [n] */
-    int32_t *tokens;                /* [n] */
-    tdm_kv_write_span *write_spans; /* [n_rows] */
-    tdm_attention_span *read_spans; /* [n_rows] */
+    float *x;                         /* [n, hidden]: the residual */
+    float *h;                         /* [n, hidden]: normed input of a block */
+    float *q;                         /* [n, n_heads * head_dim] */
+    float *k;                         /* [n, n_kv_heads * head_dim] */
+    float *v;                         /* [n, n_kv_heads * head_dim] */
+    float *mixed;                     /* [n, n_heads * head_dim]: what attention read */
+    float *gate;                      /* [n, intermediate] */
+    float *up;                        /* [n, intermediate] */
+    float *branch;                    /* [n, hidden]: a block's result before its norm; or NULL */
+    float *ropes[TDM_SPEC_ROPES_MAX]; /* [n, head_dim / 2, 2]: cos, sin */
+    float *wanted;                    /* [n_logits, hidden] */
+    int64_t *positions;               /* [n] */
+    int32_t *tokens;                  /* [n] */
+    tdm_kv_write_span *write_spans;   /* [n_rows] */
+    tdm_attention_span *read_spans;   /* [n_rows] */
 } tdm_scratch;
 
 /* Model-wide sizes that blocks need. */
@@ -30,6 +32,8 @@ typedef struct tdm_dims {
     int32_t hidden, n_heads, n_kv_heads, head_dim, intermediate;
     float norm_eps;
     float attention_scale;
+    float attention_softcap; /* 0: none */
+    tdm_glu activation;
     tdm_rope_pairing pairing;
 } tdm_dims;
 
@@ -41,5 +45,11 @@ typedef struct tdm_step_ctx {
     int32_t n_rows;
     int64_t n_tokens; /* of all rows */
 } tdm_step_ctx;
+
+/* Where the last product of a block goes: added to the residual, or written apart from it. */
+typedef struct tdm_block_out {
+    float *to; /* [n, hidden] */
+    bool is_added;
+} tdm_block_out;
 
 #endif

@@ -150,8 +150,61 @@ static void yarn_linear_and_partial(void **state) {
     assert_int_equal(c.rotary_dim, 8);
     c = must_read(LLAMA ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"linear\","
                         "\"factor\":8,\"rope_theta\":7},\"sliding_attention\":{}}}");
-    assert_true(c.is_rope_per_layer_type);
+    assert_true(c.has_local_rope);
     assert_true(c.rope.theta == 7.0 && c.rope.factor == 8.0);
+}
+
+static void ropes_of_sliding_layers(void **state) {
+    tdm_model_config c = must_read(LLAMA ",\"rope_theta\":5}");
+    (void)state;
+    assert_false(c.has_local_rope);
+    assert_true(c.rope_local.theta == 5.0);
+    c = must_read(LLAMA
+                  ",\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"linear\","
+                  "\"factor\":8,\"rope_theta\":7},\"sliding_attention\":{\"rope_theta\":3}}}");
+    assert_true(c.has_local_rope);
+    assert_int_equal(c.rope_local.kind, TDM_ROPE_DEFAULT);
+    assert_true(c.rope_local.theta == 3.0 && c.rope_local.factor == 1.0);
+    c = must_read(
+        "{\"model_type\":\"gemma3_text\"," BASE ",\"rope_theta\":9,"
+        "\"rope_local_base_freq\":2,\"rope_scaling\":{\"type\":\"linear\",\"factor\":8}}");
+    assert_true(c.rope.theta == 9.0 && c.rope.factor == 8.0);
+    assert_true(c.rope_local.theta == 2.0 && c.rope_local.kind == TDM_ROPE_DEFAULT);
+    refuse(LLAMA ",\"rope_local_base_freq\":-1}", TDM_E_FORMAT, "rope_local_base_freq");
+}
+
+static void gemma_defaults(void **state) {
+    tdm_model_config c =
+        must_read("{\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"gemma3_text\","
+                  "\"hidden_size\":64,\"num_hidden_layers\":4,\"intermediate_size\":128}}");
+    (void)state;
+    assert_string_equal(c.family, "gemma3");
+    assert_string_equal(c.text_family, "gemma3_text");
+    assert_int_equal(c.n_heads, 8);
+    assert_int_equal(c.n_kv_heads, 4);
+    assert_int_equal(c.head_dim, 256);
+    assert_int_equal(c.n_vocab, 262208);
+    assert_int_equal(c.context_max, 131072);
+    assert_int_equal(c.sliding_window, 4096);
+    assert_true(c.query_scalar == 256.0 && c.is_tied);
+    assert_true(c.has_local_rope && c.rope.theta == 1e6 && c.rope_local.theta == 1e4);
+    assert_true(c.attention_softcap == 0.0 && c.final_softcap == 0.0);
+    c = must_read("{\"model_type\":\"gemma2\"," BASE ",\"hidden_act\":\"relu\","
+                  "\"hidden_activation\":\"gelu_pytorch_tanh\",\"final_logit_softcapping\":null}");
+    assert_string_equal(c.hidden_act, "gelu_pytorch_tanh");
+    assert_true(c.attention_softcap == 50.0 && c.final_softcap == 0.0);
+    c = must_read("{\"model_type\":\"gemma3_text\"," BASE ",\"sliding_window_pattern\":3,"
+                  "\"use_bidirectional_attention\":\"vision\"}");
+    assert_int_equal(c.sliding_period, 3);
+    assert_false(c.is_bidirectional);
+    c = must_read("{\"model_type\":\"gemma3_text\"," BASE ",\"use_bidirectional_attention\":true}");
+    assert_true(c.is_bidirectional);
+    refuse(LLAMA ",\"attn_logit_softcapping\":0}", TDM_E_FORMAT, "attn_logit_softcapping");
+    refuse(LLAMA ",\"query_pre_attn_scalar\":-4}", TDM_E_FORMAT, "query_pre_attn_scalar");
+    refuse(LLAMA ",\"sliding_window_pattern\":0}", TDM_E_FORMAT, "sliding_window_pattern");
+    refuse("{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":4,"
+           "\"intermediate_size\":128,\"vocab_size\":320,\"max_position_embeddings\":512}",
+           TDM_E_FORMAT, "num_attention_heads is missing");
 }
 
 static void sliding_layers(void **state) {
@@ -602,6 +655,8 @@ int main(void) {
         cmocka_unit_test(defaults_of_absent_keys),
         cmocka_unit_test(both_generations_of_rope),
         cmocka_unit_test(yarn_linear_and_partial),
+        cmocka_unit_test(ropes_of_sliding_layers),
+        cmocka_unit_test(gemma_defaults),
         cmocka_unit_test(sliding_layers),
         cmocka_unit_test(ids_and_nesting),
         cmocka_unit_test(refuses),

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Defaults of transformers' config classes for keys that are absent: a key that equals its class's
+ * default may be left out by writers, and nested text_configs leave out most. Source: transformers
+ * 5.17, src/transformers/models/NAME/configuration_NAME.py, read for each row. Families without a
+ * row must name their sizes; they tie unless the checkpoint has an lm_head.weight. */
+#include "formats/config_priv.h"
+
+#include <string.h>
+
+#define GEMMA3_TEXT                                                                                \
+    .is_tied = true, .has_hidden_activation = true, .n_heads = 8, .n_kv_heads = 4,                 \
+    .head_dim = 256, .n_vocab = 262208, .context_max = 131072, .sliding_window = 4096,             \
+    .norm_eps = 1e-6, .theta = 1000000.0, .local_theta = 10000.0, .query_scalar = 256.0
+
+static const tdm_class_default CLASSES[] = {
+    {.family = "llama", .norm_eps = 1e-6, .theta = 10000.0},
+    {.family = "mistral", .sliding_window = 4096, .norm_eps = 1e-6, .theta = 10000.0},
+    {.family = "qwen2",
+     .is_sliding_opt_in = true,
+     .sliding_window = 4096,
+     .norm_eps = 1e-6,
+     .theta = 10000.0},
+    {.family = "qwen3",
+     .is_sliding_opt_in = true,
+     .head_dim = 128,
+     .sliding_window = 4096,
+     .norm_eps = 1e-6,
+     .theta = 10000.0},
+    {.family = "qwen3_moe",
+     .is_sliding_opt_in = true,
+     .sliding_window = 4096,
+     .norm_eps = 1e-6,
+     .theta = 10000.0},
+    {.family = "smollm3",
+     .is_tied = true,
+     .is_sliding_opt_in = true,
+     .norm_eps = 1e-6,
+     .theta = 2000000.0},
+    {.family = "gemma", .is_tied = true, .head_dim = 256, .norm_eps = 1e-6, .theta = 10000.0},
+    {.family = "gemma2",
+     .is_tied = true,
+     .has_hidden_activation = true,
+     .n_kv_heads = 4,
+     .head_dim = 256,
+     .sliding_window = 4096,
+     .norm_eps = 1e-6,
+     .theta = 10000.0,
+     .query_scalar = 256.0,
+     .attention_softcap = 50.0,
+     .final_softcap = 30.0},
+    {.family = "gemma3_text", GEMMA3_TEXT},
+    {.family = "gemma3", GEMMA3_TEXT}, /* a text_config without a model_type */
+    {.family = "starcoder2", .is_tied = true, .theta = 10000.0},
+    {.family = "glm4", .theta = 10000.0},
+    {.family = "gpt_oss", .head_dim = 64, .sliding_window = 128, .theta = 150000.0},
+};
+
+const tdm_class_default *tdm_class_find(const char *family) {
+    for (size_t i = 0; i < sizeof CLASSES / sizeof CLASSES[0]; i++) {
+        if (strcmp(CLASSES[i].family, family) == 0) {
+            return &CLASSES[i];
+        }
+    }
+    return NULL;
+}
+
+/* null says "none" and keeps the default away; only an absent key takes it. */
+static bool is_absent(const tdm_config_source *source, const char *key) {
+    return tdm_json_get(source->scopes[0].object, key) == NULL;
+}
+
+void tdm_class_apply(const tdm_class_default *class, const tdm_config_source *source,
+                     tdm_model_config *out) {
+    out->n_heads = class->n_heads;
+    out->n_kv_heads = class->n_kv_heads;
+    out->head_dim = class->head_dim;
+    out->n_vocab = class->n_vocab;
+    out->context_max = class->context_max;
+    out->norm_eps = class->norm_eps;
+    out->query_scalar = class->query_scalar;
+    if (is_absent(source, "sliding_window")) {
+        out->sliding_window = class->sliding_window;
+    }
+    if (is_absent(source, "attn_logit_softcapping")) {
+        out->attention_softcap = class->attention_softcap;
+    }
+    if (is_absent(source, "final_logit_softcapping")) {
+        out->final_softcap = class->final_softcap;
+    }
+}

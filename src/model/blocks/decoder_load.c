@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Building a decoder: every tensor fetched into the block that multiplies by it, in layer order, and
+ * the audit at the end. Refuses what is missing, left over, or of another shape than the config
+ * says. */
+#include "model/blocks/decoder_priv.h"
+#include "model/blocks/rope.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static tdm_status load_layers(tdm_decoder *d, tdm_loader *loader, const tdm_decoder_spec *spec,
+                              const tdm_graph_options *options, tdm_error *err) {
+    int32_t n = d->base.facts.n_layers;
+    for (int32_t i = 0; i < n; i++) {
+        tdm_decoder_layer *layer = &d->layers[i];
+        TDM_TRY(tdm_norm_pairs_load(&layer->attention_norms, &layer->mlp_norms, loader, spec, i,
+                                    d->dims.hidden, err));
+        TDM_TRY(tdm_attention_load(&layer->attention, loader, &d->dims, spec, i, err));
+        TDM_TRY(tdm_mlp_load(&layer->mlp, loader, &d->dims, spec, i, err));
+        d->has_post_norms = d->has_post_norms || layer->attention_norms.post.weight != NULL ||
+                            layer->mlp_norms.post.weight != NULL;
+        if (options->progress != NULL && options->progress(options->progress_arg, i + 1, n)) {
+            return tdm_fail(err, TDM_E_CANCELLED, "loading was stopped");
+        }
+    }
+    return TDM_OK;
+}
+
+static tdm_status load_ends(tdm_decoder *d, tdm_loader *loader, const tdm_model_config *config,
+                            const tdm_decoder_spec *spec, tdm_error *err) {
+    int64_t n_vocab = config->n_vocab;
+    int64_t hidden = config->hidden;
+    TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_EMBED, 0, n_vocab, hidden, TDM_BIAS_NONE, &d->embed,
+                              err));
+    TDM_TRY(tdm_norm_load(&d->final_norm, loader, TDM_ROLE_FINAL_NORM, 0, hidden, spec->norm_offset,
+                          err));
+    d->is_tied = config->is_tied;
+    if (d->is_tied) {
+        tdm_loader_drop(loader, TDM_ROLE_HEAD, 0);
+        return TDM_OK;
+    }
+    return tdm_loader_linear(loader, TDM_ROLE_HEAD, 0, n_vocab, hidden, TDM_BIAS_NONE, &d->head,
+                             err);
+}
+
+/* GGUF's frequency factors are for the first rope: no file has them for a second one. */
+static tdm_status load_ropes(tdm_decoder *d, tdm_loader *loader, const tdm_decoder_spec *spec,
+                             tdm_error *err) {
+    int32_t half = d->dims.head_dim / 2;
+    const float *factors = NULL;
+    if (tdm_loader_has(loader, TDM_ROLE_ROPE_FACTORS, 0)) {
+        TDM_TRY(tdm_loader_vector(loader, TDM_ROLE_ROPE_FACTORS, 0, half, &factors, err));
+    }
+    d->n_ropes = spec->n_ropes;
+    for (int32_t i = 0; i < spec->n_ropes; i++) {
+        float *inv_freq = tdm_arena_calloc(&d->arena, (size_t)half, sizeof *inv_freq);
+        if (inv_freq == NULL) {
+            return tdm_fail_nomem(err, "rotation frequencies");
+        }
+        tdm_rope_frequencies(&spec->ropes[i], d->dims.head_dim, i == 0 ? factors : NULL, inv_freq,
+                             &d->ropes[i].magnitude);
+        d->ropes[i].inv_freq = inv_freq;
+    }
+    return TDM_OK;
+}
+
+/* Towers for pictures that a checkpoint brings beside its text: known, and not run here. */
+static void drop_towers(tdm_loader *loader) {
+    static const char *const TOWERS[] = {"vision_tower.", "multi_modal_projector.",
+                                         "model.vision_tower.", "model.multi_modal_projector."};
+    for (size_t i = 0; i < loader->n_tensors; i++) {
+        const char *name = tdm_checkpoint_tensor_at(loader->checkpoint, i)->name;
+        for (size_t t = 0; t < sizeof TOWERS / sizeof TOWERS[0]; t++) {
+            if (strncmp(name, TOWERS[t], strlen(TOWERS[t])) == 0) {
+                loader->consumed[i] = 1;
+            }
+        }
+    }
+}
+
+/* Where the text lies in a checkpoint that has more than text; else the loader's own answer. */
+static void find_text(tdm_loader *loader) {
+    static const char *const PREFIXES[] = {"language_model.model.", "model.language_model."};
+    char name[64];
+    for (size_t i = 0; i < sizeof PREFIXES / sizeof PREFIXES[0]; i++) {
+        (void)snprintf(name, sizeof name, "%sembed_tokens.weight", PREFIXES[i]);
+        if (tdm_checkpoint_find(loader->checkpoint, name) != NULL) {
+            loader->prefix = PREFIXES[i];
+            drop_towers(loader);
+        }
+    }
+}
+
+tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
+                            const tdm_model_config *config, const tdm_decoder_spec *spec,
+                            const tdm_graph_options *options, tdm_error *err) {
+    tdm_loader loader;
+    TDM_TRY(tdm_loader_init(&loader, checkpoint, d->backend, &d->arena, err));
+    find_text(&loader);
+    d->layers = tdm_arena_calloc(&d->arena, (size_t)config->n_layers, sizeof *d->layers);
+    if (d->layers == NULL) {
+        return tdm_fail_nomem(err, "a model's layers");
+    }
+    TDM_TRY(load_ends(d, &loader, config, spec, err));
+    TDM_TRY(load_layers(d, &loader, spec, options, err));
+    TDM_TRY(load_ropes(d, &loader, spec, err));
+    TDM_TRY(tdm_loader_finish(&loader, err));
+    d->base.facts.weight_bytes = loader.weight_bytes;
+    d->base.facts.n_params = loader.n_params;
+    return TDM_OK;
+}

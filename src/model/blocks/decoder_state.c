@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a decoder keeps beside its weights: scratch of a step, sized once by reserve, and the caches
+ * of each sequence. Limits only grow; a failure changes nothing. */
+#include "base/arith.h"
+#include "cache/cache.h"
+#include "model/blocks/decoder_priv.h"
+
+#include <string.h>
+
+/* Scratch. */
+
+/* Refuses products past what an allocation can be before they are formed. */
+static float *take_floats(tdm_arena *arena, int64_t n, int64_t width) {
+    int64_t count = 0;
+    size_t bytes = 0;
+    if (!tdm_mul_i64(n, width, &count) || !tdm_mul_size((size_t)count, sizeof(float), &bytes)) {
+        return NULL;
+    }
+    return tdm_arena_alloc(arena, bytes, TDM_ALIGN_CACHE_LINE);
+}
+
+/* Scratch for so much, from arena; false when memory is out. */
+static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s, int64_t n,
+                         int64_t n_rows, int64_t n_logits) {
+    const tdm_dims *dims = &d->dims;
+    int64_t q_dim = (int64_t)dims->n_heads * dims->head_dim;
+    int64_t kv_dim = (int64_t)dims->n_kv_heads * dims->head_dim;
+    bool has_ropes = true;
+    memset(s, 0, sizeof *s);
+    s->x = take_floats(arena, n, dims->hidden);
+    s->h = take_floats(arena, n, dims->hidden);
+    s->q = take_floats(arena, n, q_dim);
+    s->k = take_floats(arena, n, kv_dim);
+    s->v = take_floats(arena, n, kv_dim);
+    s->mixed = take_floats(arena, n, q_dim);
+    s->gate = take_floats(arena, n, dims->intermediate);
+    s->up = take_floats(arena, n, dims->intermediate);
+    for (int32_t i = 0; i < d->n_ropes; i++) {
+        s->ropes[i] = take_floats(arena, n, dims->head_dim);
+    }
+    s->branch = d->has_post_norms ? take_floats(arena, n, dims->hidden) : NULL;
+    s->wanted = take_floats(arena, n_logits > 0 ? n_logits : 1, dims->hidden);
+    s->positions = tdm_arena_calloc(arena, (size_t)n, sizeof *s->positions);
+    s->tokens = tdm_arena_calloc(arena, (size_t)n, sizeof *s->tokens);
+    s->write_spans = tdm_arena_calloc(arena, (size_t)n_rows, sizeof *s->write_spans);
+    s->read_spans = tdm_arena_calloc(arena, (size_t)n_rows, sizeof *s->read_spans);
+    for (int32_t i = 0; i < d->n_ropes; i++) {
+        has_ropes = has_ropes && s->ropes[i] != NULL;
+    }
+    return s->x != NULL && s->h != NULL && s->q != NULL && s->k != NULL && s->v != NULL &&
+           s->mixed != NULL && s->gate != NULL && s->up != NULL && has_ropes &&
+           (s->branch != NULL || !d->has_post_norms) && s->wanted != NULL && s->positions != NULL &&
+           s->tokens != NULL && s->write_spans != NULL && s->read_spans != NULL;
+}
+
+static int64_t widest(const tdm_decoder *d) {
+    int64_t q_dim = (int64_t)d->dims.n_heads * d->dims.head_dim;
+    int64_t width = d->dims.hidden > d->dims.intermediate ? d->dims.hidden : d->dims.intermediate;
+    return q_dim > width ? q_dim : width;
+}
+
+static int32_t larger(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+/* Limits only grow, each by itself; the old scratch goes when the new one is whole, so that a failure changes nothing. */
+tdm_status tdm_decoder_reserve(tdm_graph *graph, int32_t tokens_max, int32_t rows_max,
+                               int32_t logits_max, tdm_error *err) {
+    tdm_decoder *d = (tdm_decoder *)graph;
+    int32_t tokens = larger(tokens_max, d->tokens_max);
+    int32_t rows = larger(rows_max, d->rows_max);
+    int32_t logits = larger(logits_max, d->logits_max);
+    tdm_arena work;
+    tdm_scratch scratch;
+    if (tokens == d->tokens_max && rows == d->rows_max && logits == d->logits_max) {
+        return TDM_OK;
+    }
+    TDM_TRY(d->backend->ops->reserve(d->backend, larger(tokens, logits), widest(d), err));
+    tdm_arena_init(&work, d->alloc);
+    if (!take_scratch(d, &work, &scratch, tokens, rows, logits)) {
+        tdm_arena_deinit(&work);
+        return tdm_fail_nomem(err, "the scratch of a step");
+    }
+    tdm_arena_deinit(&d->work);
+    d->work = work;
+    d->scratch = scratch;
+    d->tokens_max = tokens;
+    d->rows_max = rows;
+    d->logits_max = logits;
+    return TDM_OK;
+}
+
+/* States. */
+
+static tdm_kv_geometry geometry_of(const tdm_decoder *d, int32_t layer, tdm_dtype kv_dtype,
+                                   int32_t append_max) {
+    return (tdm_kv_geometry){
+        .dtype = kv_dtype,
+        .n_kv_heads = d->dims.n_kv_heads,
+        .head_dim = d->dims.head_dim,
+        .value_dim = d->dims.head_dim,
+        .window = d->layers[layer].attention.window,
+        .append_max = append_max,
+    };
+}
+
+size_t tdm_decoder_state_plan(const tdm_graph *graph, tdm_dtype kv_dtype, int64_t n_positions) {
+    const tdm_decoder *d = (const tdm_decoder *)graph;
+    size_t bytes = 0;
+    int32_t append_max = d->tokens_max > 0 ? d->tokens_max : 1;
+    for (int32_t i = 0; i < d->base.facts.n_layers; i++) {
+        tdm_kv_geometry geometry = geometry_of(d, i, kv_dtype, append_max);
+        bytes += tdm_cache_plan(&geometry, n_positions);
+    }
+    return bytes;
+}
+
+void tdm_decoder_state_destroy(tdm_graph *graph, tdm_state *state) {
+    tdm_decoder *d = (tdm_decoder *)graph;
+    if (state == NULL) {
+        return;
+    }
+    for (int32_t i = 0; state->caches != NULL && i < state->n_caches; i++) {
+        if (state->caches[i] != NULL) {
+            state->caches[i]->ops->destroy(state->caches[i]);
+        }
+    }
+    tdm_mem_free(d->alloc, state->caches, (size_t)state->n_caches * sizeof(tdm_cache *));
+    tdm_mem_free(d->alloc, state, sizeof *state);
+}
+
+tdm_status tdm_decoder_state_create(tdm_graph *graph, tdm_dtype kv_dtype, int32_t append_max,
+                                    tdm_state **out_state, tdm_error *err) {
+    tdm_decoder *d = (tdm_decoder *)graph;
+    tdm_status status = TDM_OK;
+    tdm_state *state = tdm_mem_calloc(d->alloc, 1, sizeof *state);
+    *out_state = NULL;
+    if (state == NULL) {
+        return tdm_fail_nomem(err, "a sequence's state");
+    }
+    state->n_caches = d->base.facts.n_layers;
+    state->caches = tdm_mem_calloc(d->alloc, (size_t)state->n_caches, sizeof(tdm_cache *));
+    if (state->caches == NULL) {
+        status = tdm_fail_nomem(err, "a sequence's state");
+    }
+    for (int32_t i = 0; status == TDM_OK && i < state->n_caches; i++) {
+        tdm_kv_geometry geometry = geometry_of(d, i, kv_dtype, append_max);
+        status = tdm_cache_create(d->alloc, &geometry, &state->caches[i], err);
+    }
+    if (status != TDM_OK) {
+        tdm_decoder_state_destroy(graph, state);
+        return status;
+    }
+    *out_state = state;
+    return TDM_OK;
+}
+
+tdm_status tdm_decoder_state_reserve(tdm_graph *graph, tdm_state *state, int64_t n_positions,
+                                     tdm_error *err) {
+    (void)graph;
+    for (int32_t i = 0; i < state->n_caches; i++) {
+        TDM_TRY(state->caches[i]->ops->reserve(state->caches[i], n_positions, err));
+    }
+    return TDM_OK;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Loading of norms. A family that stores the difference from 1 gets it added here, once, in f32, so
+ * that no kernel and no block knows. */
+#include "model/blocks/norm.h"
+
+#include "tensor/ops.h"
+
+#define NONE TDM_ROLE_COUNT
+
+/* Roles of the norms of a template: before and after attention, before and after the MLP. */
+static const struct {
+    tdm_role attention_pre, attention_post, mlp_pre, mlp_post;
+} TEMPLATES[TDM_BLOCK_COUNT] = {
+    [TDM_BLOCK_PRE] = {TDM_ROLE_ATTENTION_NORM, NONE, TDM_ROLE_MLP_NORM, NONE},
+    [TDM_BLOCK_SANDWICH] = {TDM_ROLE_ATTENTION_NORM, TDM_ROLE_ATTENTION_POST_NORM,
+                            TDM_ROLE_MLP_PRE_NORM, TDM_ROLE_MLP_POST_NORM},
+};
+
+tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, tdm_role role, int32_t layer,
+                         int64_t dim, float offset, tdm_error *err) {
+    const float *stored = NULL;
+    float *moved = NULL;
+    TDM_TRY(tdm_loader_vector(loader, role, layer, dim, &stored, err));
+    norm->weight = stored;
+    if (offset == 0.0F) {
+        return TDM_OK;
+    }
+    moved = tdm_arena_calloc(loader->arena, (size_t)dim, sizeof *moved);
+    if (moved == NULL) {
+        return tdm_fail_nomem(err, "a norm's weights");
+    }
+    for (int64_t i = 0; i < dim; i++) {
+        moved[i] = stored[i] + offset;
+    }
+    norm->weight = moved;
+    return TDM_OK;
+}
+
+tdm_status tdm_norm_pairs_load(tdm_norm_pair *attention, tdm_norm_pair *mlp, tdm_loader *loader,
+                               const tdm_decoder_spec *spec, int32_t layer, int64_t hidden,
+                               tdm_error *err) {
+    const struct {
+        tdm_role role;
+        tdm_norm *norm;
+    } wanted[] = {{TEMPLATES[spec->block].attention_pre, &attention->pre},
+                  {TEMPLATES[spec->block].attention_post, &attention->post},
+                  {TEMPLATES[spec->block].mlp_pre, &mlp->pre},
+                  {TEMPLATES[spec->block].mlp_post, &mlp->post}};
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        if (wanted[i].role != NONE) {
+            TDM_TRY(tdm_norm_load(wanted[i].norm, loader, wanted[i].role, layer, hidden,
+                                  spec->norm_offset, err));
+        }
+    }
+    return TDM_OK;
+}
+
+void tdm_norm_forward(const tdm_norm *norm, tdm_backend *backend, float *out, const float *x,
+                      int64_t n, int64_t dim, float eps) {
+    tdm_op_rms_norm(backend, out, dim, x, dim, norm->weight, n, dim, eps);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What each family makes of a configuration: the facts that no tensor shows (scales, windows,
+ * ropes, norms), from both containers, and what is refused by name. */
+#include "model/family.h"
+#include "model/model.h"
+#include "support/support.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static tdm_decoder_spec spec; /* too large for a stack frame */
+
+/* A plain config of 12 layers that every family accepts. */
+static tdm_model_config plain(const char *family, tdm_container container) {
+    tdm_model_config config = {
+        .family = family,
+        .text_family = family,
+        .container = container,
+        .hidden = 96,
+        .n_layers = 12,
+        .n_heads = 4,
+        .n_kv_heads = 2,
+        .head_dim = 16,
+        .n_vocab = 320,
+        .intermediate = 128,
+        .value_dim = 16,
+        .rotary_dim = 16,
+        .context_max = 512,
+        .norm_eps = 1e-6,
+        .rope = {.kind = TDM_ROPE_DEFAULT, .theta = 1e6, .factor = 1.0},
+        .rope_local = {.kind = TDM_ROPE_DEFAULT, .theta = 1e4, .factor = 1.0},
+    };
+    return config;
+}
+
+static void describe(const tdm_model_config *config) {
+    tdm_error err = {0};
+    if (tdm_graph_describe(config, &spec, &err) != TDM_OK) {
+        fail_msg("%s: %s (%s)", config->family, err.what, err.where);
+    }
+}
+
+static void refuse(const tdm_model_config *config, const char *says) {
+    tdm_error err = {0};
+    assert_int_equal(tdm_graph_describe(config, &spec, &err), TDM_E_UNSUPPORTED);
+    if (strstr(err.where, says) == NULL) {
+        fail_msg("wanted \"%s\": %s (%s)", says, err.what, err.where);
+    }
+}
+
+static bool is_near(float a, double b) {
+    return fabs((double)a - b) <= 1e-6 * fabs(b);
+}
+
+static void gemma_is_llama_with_other_ends(void **state) {
+    tdm_model_config config = plain("gemma", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    describe(&config);
+    assert_true(is_near(spec.embed_scale, 9.797958971132712)); /* f32: not bf16's 9.8125 */
+    assert_true(spec.norm_offset == 1.0F);
+    assert_int_equal(spec.activation, TDM_GLU_GELU_TANH);
+    assert_int_equal(spec.block, TDM_BLOCK_PRE);
+    config.hidden_act = "gelu";
+    describe(&config);
+    assert_int_equal(spec.activation, TDM_GLU_GELU_ERF);
+    config = plain("gemma", TDM_CONTAINER_GGUF);
+    describe(&config);
+    assert_true(spec.norm_offset == 0.0F);
+    assert_int_equal(spec.pairing, TDM_ROPE_HALVES);
+}
+
+static void gemma2_knows_what_files_leave_out(void **state) {
+    tdm_model_config config = plain("gemma2", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    config.sliding_window = 8;
+    config.query_scalar = 24.0;
+    describe(&config);
+    assert_int_equal(spec.block, TDM_BLOCK_SANDWICH);
+    assert_true(is_near(spec.attention_scale, 1.0 / sqrt(24.0)));
+    assert_int_equal(spec.layers[0].window, 8);
+    assert_int_equal(spec.layers[1].window, 0);
+    assert_true(spec.attention_softcap == 0.0F && spec.final_softcap == 0.0F);
+    config = plain("gemma2", TDM_CONTAINER_GGUF);
+    describe(&config);
+    assert_true(is_near(spec.attention_scale, 0.25));
+    assert_int_equal(spec.layers[0].window, 4096);
+    assert_true(spec.attention_softcap == 50.0F && spec.final_softcap == 30.0F);
+    config.n_layers = 46;
+    describe(&config);
+    assert_true(is_near(spec.attention_scale, 1.0 / sqrt(24.0))); /* hidden over heads */
+}
+
+static void gemma3_turns_local_layers_by_their_own_base(void **state) {
+    tdm_model_config config = plain("gemma3", TDM_CONTAINER_GGUF);
+    (void)state;
+    config.has_local_rope = true;
+    config.sliding_window = 8;
+    describe(&config);
+    assert_int_equal(spec.n_ropes, 2);
+    assert_int_equal(spec.qk_norm, TDM_QK_NORM_HEAD);
+    assert_true(is_near(spec.attention_scale, 0.25));
+    for (int32_t i = 0; i < 12; i++) {
+        bool is_full = i == 5 || i == 11;
+        assert_int_equal(spec.layers[i].window, is_full ? 0 : 8);
+        assert_true(spec.ropes[spec.layers[i].rope_idx].theta == (is_full ? 1e6 : 1e4));
+    }
+    config.sliding_period = 3;
+    describe(&config);
+    assert_int_equal(spec.layers[2].window, 0);
+    assert_int_equal(spec.layers[5].window, 0);
+    assert_int_equal(spec.layers[6].window, 8);
+    config.n_layer_types = 12; /* an array of types wins over a period */
+    config.is_sliding[2] = 1;
+    describe(&config);
+    assert_int_equal(spec.layers[2].window, 8);
+    assert_int_equal(spec.layers[1].window, 0);
+    config = plain("gemma3_text", TDM_CONTAINER_SAFETENSORS);
+    config.query_scalar = 24.0;
+    describe(&config);
+    assert_true(is_near(spec.attention_scale, 1.0 / sqrt(24.0)));
+    assert_int_equal(spec.layers[0].window, 0); /* no window, and then no local base either */
+    assert_int_equal(spec.layers[0].rope_idx, 0);
+    config.family = "gemma3"; /* the name of the whole, text inside */
+    describe(&config);
+}
+
+static void what_no_block_does_is_refused(void **state) {
+    tdm_model_config config = plain("llama", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    describe(&config);
+    config.has_local_rope = true;
+    refuse(&config, "rope_parameters");
+    config = plain("llama", TDM_CONTAINER_SAFETENSORS);
+    config.hidden_act = "relu2";
+    refuse(&config, "hidden_act");
+    config.hidden_act = "silu";
+    config.rotary_dim = 8;
+    refuse(&config, "partial_rotary_factor");
+    config.rotary_dim = 16;
+    config.value_dim = 8;
+    refuse(&config, "value_length");
+    config = plain("gemma3_text", TDM_CONTAINER_SAFETENSORS);
+    config.is_bidirectional = true;
+    refuse(&config, "use_bidirectional_attention");
+    config.is_bidirectional = false;
+    config.has_other_layer_types = true;
+    refuse(&config, "layer_types");
+    config = plain("gemma", TDM_CONTAINER_GGUF);
+    config.intermediate = 0;
+    refuse(&config, "intermediate_size");
+    config = plain("gemma9", TDM_CONTAINER_GGUF);
+    refuse(&config, "general.architecture");
+    config = plain("mistral", TDM_CONTAINER_GGUF); /* files of it say llama */
+    refuse(&config, "general.architecture");
+}
+
+static void every_family_has_a_name(void **state) {
+    size_t n = 0;
+    (void)state;
+    while (tdm_family_name_at(n) != NULL) {
+        tdm_model_config config = plain(tdm_family_name_at(n), TDM_CONTAINER_SAFETENSORS);
+        describe(&config);
+        for (size_t i = 0; i < n; i++) {
+            assert_string_not_equal(tdm_family_name_at(i), tdm_family_name_at(n));
+        }
+        n++;
+    }
+    assert_true(n >= 8);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gemma_is_llama_with_other_ends),
+        cmocka_unit_test(gemma2_knows_what_files_leave_out),
+        cmocka_unit_test(gemma3_turns_local_layers_by_their_own_base),
+        cmocka_unit_test(what_no_block_does_is_refused),
+        cmocka_unit_test(every_family_has_a_name),
+    };
+    return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
+}
