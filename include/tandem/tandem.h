@@ -169,7 +169,8 @@ TDM_API TDM_NODISCARD tdm_status tdm_prompt_from_ids(tdm_prompt **out_prompt, td
                                                      const int32_t *ids, size_t n, tdm_error *err);
 /* Messages through the model's own chat template, with its opening of the answer at the end. A
  * special token spelled inside a message stays text.
- * Errors: TDM_E_STATE (no template), TDM_E_FORMAT (the template refuses; what is its message). */
+ * Errors: TDM_E_STATE (no template), TDM_E_ARG (the template refuses the conversation; what is its
+ * message), TDM_E_FORMAT (the template fails; where is its line and column). */
 TDM_API TDM_NODISCARD tdm_status tdm_prompt_from_chat(tdm_prompt **out_prompt, tdm_model *model,
                                                       const tdm_message *messages,
                                                       size_t n_messages, tdm_error *err);

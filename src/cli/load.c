@@ -6,6 +6,7 @@
 
 #include "cli/boot.h"
 #include "cli/find_model.h"
+#include "engine/engine.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -112,64 +113,6 @@ tdm_status tdm_cli_text_open(tdm_cli *cli, const char *name, tdm_cli_text *out, 
     return tdm_tokenizer_open(&out->tokenizer, cli->alloc, out->checkpoint, NULL, err);
 }
 
-/* One token as a template variable, when it exists. */
-static void write_token(const tdm_tokenizer *tokenizer, tdm_json_writer *w, const char *key,
-                        int32_t id) {
-    size_t len = 0;
-    const char *spelling = id >= 0 ? tdm_tokenizer_spelling(tokenizer, id, &len) : NULL;
-    if (spelling != NULL) {
-        tdm_json_write_key(w, key);
-        tdm_json_write_text(w, spelling, len);
-    }
-}
-
-/* What tokenizer_config.json calls NAME_token, as text or as an object with content. */
-static const tdm_json *token_text(const tdm_json *item) {
-    const tdm_json *text =
-        tdm_json_is(item, TDM_JSON_OBJECT) ? tdm_json_get(item, "content") : item;
-    const bool is_named = item->key_len > 6 && strcmp(item->key + item->key_len - 6, "_token") == 0;
-    return is_named && tdm_json_is(text, TDM_JSON_STRING) ? text : NULL;
-}
-
-static void write_tokens(const tdm_cli_text *text, tdm_json_writer *w) {
-    const tdm_json *config = tdm_checkpoint_tokenizer_config(text->checkpoint);
-    bool has_bos = false;
-    bool has_eos = false;
-    for (size_t i = 0; i < tdm_json_len(config); i++) {
-        const tdm_json *item = &config->u.items[i];
-        const tdm_json *value = token_text(item);
-        if (value != NULL) {
-            tdm_json_write_key(w, item->key);
-            tdm_json_write_text(w, value->u.text, value->len);
-            has_bos = has_bos || strcmp(item->key, "bos_token") == 0;
-            has_eos = has_eos || strcmp(item->key, "eos_token") == 0;
-        }
-    }
-    if (!has_bos) {
-        write_token(text->tokenizer, w, "bos_token", tdm_tokenizer_bos(text->tokenizer));
-    }
-    if (!has_eos) {
-        write_token(text->tokenizer, w, "eos_token", tdm_tokenizer_eos(text->tokenizer));
-    }
-}
-
-static tdm_status open_special(tdm_cli *cli, tdm_cli_text *text, tdm_error *err) {
-    tdm_buf buf;
-    tdm_json_writer w;
-    tdm_status status = TDM_OK;
-    tdm_buf_init(&buf, cli->alloc, 0);
-    tdm_json_writer_init(&w, &buf);
-    tdm_json_write_begin_object(&w);
-    write_tokens(text, &w);
-    tdm_json_write_end_object(&w);
-    status = tdm_json_writer_status(&w) == TDM_OK
-                 ? tdm_json_parse(&text->special_tokens, cli->alloc, buf.data, buf.len, NULL,
-                                  "special tokens", err)
-                 : tdm_fail_nomem(err, "the special tokens");
-    tdm_buf_deinit(&buf);
-    return status;
-}
-
 tdm_status tdm_cli_text_open_template(tdm_cli *cli, tdm_cli_text *text, tdm_error *err) {
     size_t len = 0;
     const char *source = tdm_tokenizer_chat_template(text->tokenizer, &len);
@@ -181,7 +124,8 @@ tdm_status tdm_cli_text_open_template(tdm_cli *cli, tdm_cli_text *text, tdm_erro
     }
     TDM_TRY(
         tdm_template_compile(&text->chat_template, cli->alloc, source, len, "chat_template", err));
-    return open_special(cli, text, err);
+    return tdm_special_tokens_make(&text->special_tokens, cli->alloc, text->checkpoint,
+                                   text->tokenizer, err);
 }
 
 void tdm_cli_text_close(tdm_cli_text *text) {

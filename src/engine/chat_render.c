@@ -105,6 +105,14 @@ tdm_status tdm_chat_render(const tdm_template *tmpl, const tdm_alloc *alloc,
     }
     variables[input.n_variables++] = request;
     (void)tdm_json_as_bool(tdm_json_get(request, "continue_final_message"), &is_continued);
-    return is_continued ? tdm_template_render_continue(tmpl, alloc, &input, output, err)
-                        : tdm_template_render(tmpl, alloc, &input, output, err);
+    tdm_status status = is_continued
+                            ? tdm_template_render_continue(tmpl, alloc, &input, output, err)
+                            : tdm_template_render(tmpl, alloc, &input, output, err);
+    if (status == TDM_E_FORMAT && output->was_raised) {
+        status = TDM_E_ARG; /* the conversation is at fault, not the file */
+        if (err != NULL) {
+            err->code = status;
+        }
+    }
+    return status;
 }

@@ -37,6 +37,11 @@ TDM_NODISCARD tdm_status tdm_model_open_with(tdm_model **out_model, const tdm_al
                                              const char *path, const tdm_model_options *options,
                                              tdm_backend *backend_take, tdm_error *err);
 
+/* An object with bos_token, eos_token and what else the tokenizer's files name, for templates. Owns: caller destroys. */
+TDM_NODISCARD tdm_status tdm_special_tokens_make(tdm_json_doc **out_doc, const tdm_alloc *alloc,
+                                                 const tdm_checkpoint *checkpoint,
+                                                 const tdm_tokenizer *tokenizer, tdm_error *err);
+
 /* Renders a chat request (a JSON object as tdm_prompt_from_chat_json takes) by any template: the
  * one place that maps request fields to template variables. special_tokens may be NULL. now_unix_s:
  * the clock for strftime_now, used when the request has no "now". output is initialised by the

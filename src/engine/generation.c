@@ -299,8 +299,8 @@ static tdm_status feed(tdm_generation *g, bool *out_done, tdm_error *err) {
 /* Decodes id, and passes the text through the stop texts into g->text. */
 static tdm_status emit_text(tdm_generation *g, int32_t id, bool *out_stopped, tdm_error *err) {
     *out_stopped = false;
-    if (g->detok == NULL) {
-        return TDM_OK;
+    if (g->detok == NULL || id >= tdm_tokenizer_n_vocab(g->model->tokenizer)) {
+        return TDM_OK; /* rows that pad the embedding past the vocabulary have no spelling */
     }
     tdm_buf_reset(&g->pieces);
     TDM_TRY(tdm_detok_push(g->detok, &id, 1, &g->pieces, err));

@@ -113,57 +113,6 @@ static tdm_status open_template(tdm_model *model, tdm_error *err) {
     return TDM_OK;
 }
 
-/* Special tokens as template variables: what tokenizer_config.json names, else bos and eos by id.
- */
-static void write_special(const tdm_model *model, tdm_json_writer *w) {
-    const tdm_json *config = tdm_checkpoint_tokenizer_config(model->checkpoint);
-    bool has_bos = false;
-    bool has_eos = false;
-    for (size_t i = 0; i < tdm_json_len(config); i++) {
-        const tdm_json *item = &config->u.items[i];
-        const tdm_json *text =
-            tdm_json_is(item, TDM_JSON_OBJECT) ? tdm_json_get(item, "content") : item;
-        if (item->key_len > 6 && strcmp(item->key + item->key_len - 6, "_token") == 0 &&
-            tdm_json_is(text, TDM_JSON_STRING)) {
-            tdm_json_write_key(w, item->key);
-            tdm_json_write_text(w, text->u.text, text->len);
-            has_bos = has_bos || strcmp(item->key, "bos_token") == 0;
-            has_eos = has_eos || strcmp(item->key, "eos_token") == 0;
-        }
-    }
-    for (int i = 0; i < 2; i++) {
-        int32_t id =
-            i == 0 ? tdm_tokenizer_bos(model->tokenizer) : tdm_tokenizer_eos(model->tokenizer);
-        bool is_written = i == 0 ? has_bos : has_eos;
-        size_t len = 0;
-        const char *spelling = id >= 0 ? tdm_tokenizer_spelling(model->tokenizer, id, &len) : NULL;
-        if (!is_written && spelling != NULL) {
-            tdm_json_write_key(w, i == 0 ? "bos_token" : "eos_token");
-            tdm_json_write_text(w, spelling, len);
-        }
-    }
-}
-
-static tdm_status make_special(tdm_model *model, tdm_error *err) {
-    tdm_buf buf;
-    tdm_json_writer w;
-    tdm_status status = TDM_OK;
-    tdm_buf_init(&buf, model->alloc, 0);
-    tdm_json_writer_init(&w, &buf);
-    tdm_json_write_begin_object(&w);
-    write_special(model, &w);
-    tdm_json_write_end_object(&w);
-    status = tdm_json_writer_status(&w);
-    if (status != TDM_OK) {
-        status = tdm_fail_nomem(err, "the special tokens");
-    } else {
-        status = tdm_json_parse(&model->special_tokens, model->alloc, buf.data, buf.len, NULL,
-                                "special tokens", err);
-    }
-    tdm_buf_deinit(&buf);
-    return status;
-}
-
 static tdm_status open_text(tdm_model *model, tdm_error *err) {
     tdm_status status = tdm_tokenizer_open(&model->tokenizer, model->alloc, model->checkpoint, NULL,
                                            &model->tokenizer_error);
@@ -183,7 +132,8 @@ static tdm_status open_text(tdm_model *model, tdm_error *err) {
                        "the tokenizer has %d entries, the embedding %d rows",
                        (int)tdm_tokenizer_n_vocab(model->tokenizer), (int)model->config.n_vocab);
     }
-    TDM_TRY(make_special(model, err));
+    TDM_TRY(tdm_special_tokens_make(&model->special_tokens, model->alloc, model->checkpoint,
+                                    model->tokenizer, err));
     return open_template(model, err);
 }
 

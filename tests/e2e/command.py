@@ -62,21 +62,24 @@ def tandem(*arguments, stdin=b"", env=None):
     return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
 
-def tandem_interrupted(*arguments, after_seconds=1.0):
-    """Sends SIGINT while the command is at work; the caller gives it work for much longer."""
+def tandem_interrupted(*arguments, after_seconds=None):
+    """Sends SIGINT while the command is at work: after that many seconds, or when the first byte of
+    its output is there. The caller asks for far more work than is done in the meantime."""
     start = time.monotonic()
+    first = b""
     with subprocess.Popen([TANDEM] + [str(a) for a in arguments], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        if after_seconds is None:
+            first = os.read(child.stdout.fileno(), 1)
+        else:
+            time.sleep(after_seconds)
+        child.send_signal(signal.SIGINT)
         try:
-            out, err = child.communicate(timeout=after_seconds)
+            out, err = child.communicate(timeout=SECONDS_MAX)
         except subprocess.TimeoutExpired:
-            child.send_signal(signal.SIGINT)
-            try:
-                out, err = child.communicate(timeout=SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                raise
-    return Result(child.returncode, out, err, time.monotonic() - start)
+            child.kill()
+            raise
+    return Result(child.returncode, first + out, err, time.monotonic() - start)
 
 
 class CommandCase(unittest.TestCase):

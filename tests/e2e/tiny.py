@@ -42,9 +42,15 @@ def write_tokenizer(folder, with_template=True):
             json.dump(value, f)
 
 
-def make(folder, case="llama", with_template=True):
-    """A whole checkpoint folder."""
-    for name in ("config.json", "model.safetensors"):
-        os.symlink(os.path.join(GOLDENS, case, name), os.path.join(folder, name))
+def make(folder, case="llama", with_template=True, context=None):
+    """A whole checkpoint folder; context: positions to claim instead of the golden's own."""
+    os.symlink(os.path.join(GOLDENS, case, "model.safetensors"),
+               os.path.join(folder, "model.safetensors"))
+    with open(os.path.join(GOLDENS, case, "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    if context:
+        config["max_position_embeddings"] = context
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as f:
+        json.dump(config, f)
     write_tokenizer(folder, with_template)
     return folder

@@ -390,7 +390,7 @@ static tdm_status put_results(bench_job *job, tdm_error *err) {
     tdm_status status = TDM_OK;
     tdm_arena_init(&arena, job->cli->alloc);
     for (size_t i = 0; i < job->n_tests && status == TDM_OK; i++) {
-        figures f;
+        figures f = {0};
         status = reckon(job, &job->tests[i], &arena, &f, err);
         if (status == TDM_OK) {
             status = job->cli->is_json ? put_json(job, &job->tests[i], &f, err)

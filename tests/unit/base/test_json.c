@@ -337,7 +337,7 @@ static void test_every_allocation_fails(void **state) {
     size_t n_failures = 0;
     (void)state;
     for (int i = 0; i < 300; i++) { /* many nodes, keys past the linear search, escapes */
-        (void)snprintf(text + strlen(text), 12, "%d,", i);
+        (void)snprintf(text + strlen(text), 16, "%d,", i);
     }
     (void)snprintf(text + strlen(text), 40, "\"\\u00e9scape\"]");
     for (int i = 0; i < 40; i++) {
