@@ -7,7 +7,7 @@
 #include "text/stitch.h"
 
 #include "base/arith.h"
-#include "base/utf8.h"
+#include "text/unicode.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -48,17 +48,23 @@ static uint64_t key_of(int32_t left, int32_t right) {
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-static size_t slot_of(const tdm_bpe *bpe, uint64_t key) {
+#define FILTER_SHIFT 20 /* other bits than the slot's lowest */
+
+static size_t hash_of(uint64_t key) {
     uint64_t hash = key * UINT64_C(0x9E3779B97F4A7C15);
     hash ^= hash >> 32;
-    return (size_t)hash & bpe->mask;
+    return (size_t)hash;
+}
+
+static size_t slot_of(const tdm_bpe *bpe, uint64_t key) {
+    return hash_of(key) & bpe->mask;
 }
 
 tdm_status tdm_bpe_init(tdm_bpe *bpe, tdm_arena *arena, size_t n_merges) {
     size_t n_slots = 16;
     size_t bytes = 0;
     memset(bpe, 0, sizeof(*bpe));
-    while (n_slots / 2 < n_merges) {
+    while (n_slots / 4 * 3 < n_merges) { /* small, because most of a miss is waiting for memory */
         if (!tdm_mul_size(n_slots, 2, &n_slots)) {
             return TDM_E_NOMEM;
         }
@@ -67,11 +73,13 @@ tdm_status tdm_bpe_init(tdm_bpe *bpe, tdm_arena *arena, size_t n_merges) {
         return TDM_E_NOMEM;
     }
     bpe->merges = tdm_arena_alloc(arena, bytes, TDM_ALIGN_CACHE_LINE);
-    if (bpe->merges == NULL) {
+    bpe->filter = tdm_arena_calloc(arena, n_slots, 1); /* eight bits a slot */
+    if (bpe->merges == NULL || bpe->filter == NULL) {
         return TDM_E_NOMEM;
     }
     memset(bpe->merges, 0xFF, bytes);
     bpe->mask = n_slots - 1;
+    bpe->filter_mask = n_slots * 8 - 1;
     bpe->unk_id = -1;
     memset(bpe->byte_ids, 0xFF, sizeof(bpe->byte_ids));
     memset(bpe->fallback_ids, 0xFF, sizeof(bpe->fallback_ids));
@@ -88,11 +96,17 @@ void tdm_bpe_put(tdm_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32
     if (bpe->merges[i].key == key && !is_last_kept) {
         return;
     }
+    const size_t bit = hash_of(key) >> FILTER_SHIFT & bpe->filter_mask;
+    bpe->filter[bit / 8] |= (uint8_t)(1u << bit % 8);
     bpe->merges[i] = (tdm_bpe_merge){key, rank, id};
 }
 
 static const tdm_bpe_merge *find_merge(const tdm_bpe *bpe, int32_t left, int32_t right) {
     const uint64_t key = key_of(left, right);
+    const size_t bit = hash_of(key) >> FILTER_SHIFT & bpe->filter_mask;
+    if ((bpe->filter[bit / 8] >> bit % 8 & 1) == 0) {
+        return NULL;
+    }
     for (size_t i = slot_of(bpe, key);; i = (i + 1) & bpe->mask) {
         if (bpe->merges[i].key == key) {
             return &bpe->merges[i];
@@ -139,6 +153,11 @@ static bool has_fallback(const tdm_bpe *bpe, const char *bytes, size_t n) {
     return has_all;
 }
 
+static int32_t find_character(const tdm_bpe *bpe, uint32_t cp, const char *bytes, size_t n) {
+    return cp < 0x10000 && bpe->char_ids != NULL ? bpe->char_ids[cp]
+                                                 : tdm_text_map_find(bpe->words, bytes, n);
+}
+
 /* Splits into characters: token, else byte tokens, else unknown. As in the reference, an unknown
  * that waits to be fused is put down in front of the next known character only, so that byte tokens
  * can overtake it. */
@@ -150,8 +169,8 @@ static tdm_status seed_characters(const tdm_bpe *bpe, const char *word, size_t l
     for (size_t i = 0; i < len; i += n) {
         uint32_t cp = 0;
         bool is_ok = false;
-        n = tdm_utf8_decode(word + i, len - i, &cp, &is_ok);
-        const int32_t id = is_ok ? tdm_text_map_find(bpe->words, word + i, n) : -1;
+        n = tdm_unicode_decode(word + i, len - i, &cp, &is_ok);
+        const int32_t id = is_ok ? find_character(bpe, cp, word + i, n) : -1;
         if (id >= 0) {
             if (unk_begin != SIZE_MAX) {
                 TDM_TRY(add_symbol(scratch, bpe->unk_id, unk_begin, unk_end));
@@ -383,6 +402,20 @@ static tdm_status merge_long(const tdm_bpe *bpe, tdm_bpe_scratch *scratch) {
     return TDM_OK;
 }
 
+static tdm_status tabulate_characters(tdm_bpe *bpe, tdm_arena *arena) {
+    int32_t *ids = tdm_arena_calloc(arena, 0x10000, sizeof(*ids));
+    if (ids == NULL) {
+        return TDM_E_NOMEM;
+    }
+    for (uint32_t cp = 0; cp < 0x10000; cp++) {
+        char bytes[4];
+        const bool is_scalar = cp < 0xD800 || cp > 0xDFFF;
+        ids[cp] = is_scalar ? tdm_text_map_find(bpe->words, bytes, tdm_utf8_encode(cp, bytes)) : -1;
+    }
+    bpe->char_ids = ids;
+    return TDM_OK;
+}
+
 tdm_status tdm_bpe_seal(tdm_bpe *bpe, tdm_arena *arena, size_t n_vocab) {
     bool is_local = bpe->is_byte_level || bpe->has_byte_tokens;
     for (size_t i = 0; i < 256; i++) {
@@ -393,7 +426,10 @@ tdm_status tdm_bpe_seal(tdm_bpe *bpe, tdm_arena *arena, size_t n_vocab) {
     if (bpe->whole == NULL) {
         return TDM_E_NOMEM;
     }
-    if (!is_local || !bpe->is_byte_level) {
+    if (!bpe->is_byte_level) {
+        return tabulate_characters(bpe, arena);
+    }
+    if (!is_local) {
         return TDM_OK;
     }
     bpe->byte_pairs = tdm_arena_calloc(arena, 65536, sizeof(bpe->byte_pairs[0]));

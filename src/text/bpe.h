@@ -21,6 +21,9 @@ typedef struct tdm_bpe_merge {
 typedef struct tdm_bpe {
     tdm_bpe_merge *merges;
     size_t mask;
+    uint8_t *filter; /* a bit for each of many hashes: small enough for the second-level cache, it
+                      * answers most pairs that do not merge */
+    size_t filter_mask;
     bool is_byte_level;    /* symbols are bytes; keys of words are the raw bytes */
     bool has_byte_tokens;  /* an unknown character falls to <0xNN> tokens */
     bool takes_whole_word; /* ignore_merges: a word that is in the vocabulary is one token */
@@ -30,6 +33,7 @@ typedef struct tdm_bpe {
     int32_t fallback_ids[256]; /* <0xNN>; -1: none */
     const tdm_text_map *words; /* by the text that the encoder meets */
     uint32_t *byte_pairs;      /* byte level: [65536] 1 + slot of the merge of two bytes; 0: none */
+    int32_t *char_ids;         /* characters: [65536] token of one of the basic plane; -1: none */
     _Atomic uint8_t *whole;    /* [n_vocab] what a word that is spelled like a token becomes: 0 not
                                 * tried yet, 1 that token, 2 something else. A memo: any thread
                                 * that fills it in writes the same. */

@@ -152,7 +152,7 @@ static const tdm_scan_rule RULES[] = {
      false,
      true,
      {{0x0800, 0x4E00}, {0x4E00, 0x9FA5}, {0xAC00, 0xD7FF}}},
-    {"[\r\n]", TDM_SCAN_RUN, TDM_CONTRACTION_NONE, TDM_UC_CRLF, 1, false, false, false, {{0}}},
+    {"[\\r\\n]", TDM_SCAN_RUN, TDM_CONTRACTION_NONE, TDM_UC_CRLF, 1, false, false, false, {{0}}},
     {"\\s?\\p{L}+",
      TDM_SCAN_SPACED_RUN,
      TDM_CONTRACTION_NONE,
@@ -178,7 +178,28 @@ static const tdm_scan_rule RULES[] = {
     {"\\s+", TDM_SCAN_RUN, TDM_CONTRACTION_NONE, TDM_UC_SPACE, 0, false, false, false, {{0}}},
 };
 
-const tdm_scan_rule *tdm_scan_find(const char *pattern, size_t len) {
+/* Files spell a line end inside an expression as itself or as an escape. Returns the length, or
+ * SIZE_MAX when the expression is longer than any of the table. */
+static size_t spell_escapes(const char *pattern, size_t len, char *out, size_t cap) {
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) {
+        const bool is_line_end = pattern[i] == '\r' || pattern[i] == '\n';
+        if (cap - n < 2) {
+            return SIZE_MAX;
+        }
+        if (is_line_end) {
+            out[n++] = '\\';
+        }
+        out[n++] = pattern[i] == '\r' ? 'r' : pattern[i] == '\n' ? 'n' : pattern[i];
+    }
+    return n;
+}
+
+#define PATTERN_BYTES_MAX 1024
+
+const tdm_scan_rule *tdm_scan_find(const char *raw, size_t raw_len) {
+    char pattern[PATTERN_BYTES_MAX];
+    const size_t len = spell_escapes(raw, raw_len, pattern, sizeof(pattern));
     for (size_t i = 0; i < sizeof(RULES) / sizeof(RULES[0]); i++) {
         if (strlen(RULES[i].pattern) == len && memcmp(RULES[i].pattern, pattern, len) == 0) {
             return &RULES[i];

@@ -274,7 +274,7 @@ static size_t scan_ranges(const cursor *c, const tdm_scan_rule *rule, size_t pos
     for (uint32_t n = 0; pos < c->len && (rule->max == 0 || n < rule->max); n++) {
         uint32_t cp = 0;
         bool is_ok = false;
-        const size_t bytes = tdm_utf8_decode(c->text + pos, c->len - pos, &cp, &is_ok);
+        const size_t bytes = tdm_unicode_decode(c->text + pos, c->len - pos, &cp, &is_ok);
         bool is_inside = false;
         for (size_t i = 0; i < 3; i++) {
             is_inside = is_inside || (cp >= rule->ranges[i][0] && cp <= rule->ranges[i][1]);

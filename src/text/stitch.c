@@ -11,10 +11,11 @@
 #define PERIOD_MAX 16u
 #define PERIODIC_BYTES_MIN 8192u
 #define SAMPLE_BYTES 4096u
+#define HEAD_BYTES 64u
 
 /* The last place at or before end where a character begins. */
 static size_t character_begin(const char *word, size_t floor, size_t end) {
-    size_t at = end;
+    size_t at = end; /* not past the last byte */
     while (at > floor && end - at < 4 && ((uint8_t)word[at] & 0xC0) == 0x80) {
         at--;
     }
@@ -87,9 +88,11 @@ static tdm_status encode_windows(const void *model, tdm_window_fn encode, const 
     }
 }
 
+/* Of all but the first HEAD_BYTES (a prefix may stand in front), 0: none. */
 static size_t period_of(const char *word, size_t len) {
+    const char *rest = word + HEAD_BYTES;
     for (size_t p = 1; p <= PERIOD_MAX; p++) {
-        if (memcmp(word, word + p, len - p) == 0) {
+        if (memcmp(rest, rest + p, len - HEAD_BYTES - p) == 0) {
             return p;
         }
     }
@@ -120,14 +123,15 @@ static tdm_status encode_periodic(const void *model, tdm_window_fn encode, const
     size_t first = 0;
     size_t second = 0;
     *out_is_done = false;
-    TDM_TRY(encode(model, word, SAMPLE_BYTES, scratch));
+    const size_t first_sample = character_begin(word, 0, SAMPLE_BYTES);
+    TDM_TRY(encode(model, word, first_sample, scratch));
     if (!find_cycle(scratch, period, &first, &second)) {
         return TDM_OK;
     }
     const size_t cycle =
         symbols_of(&scratch->symbols)[second].begin - symbols_of(&scratch->symbols)[first].begin;
     /* A sample whose rest is whole cycles. */
-    const size_t sample = SAMPLE_BYTES + (len - SAMPLE_BYTES) % cycle;
+    const size_t sample = first_sample + (len - first_sample) % cycle;
     TDM_TRY(encode(model, word, sample, scratch));
     if (!find_cycle(scratch, period, &first, &second) ||
         symbols_of(&scratch->symbols)[second].begin - symbols_of(&scratch->symbols)[first].begin !=
@@ -149,7 +153,7 @@ tdm_status tdm_stitch_encode(const void *model, tdm_window_fn encode, const char
     bool is_done = false;
     if (len >= PERIODIC_BYTES_MIN) {
         const size_t period = period_of(word, len);
-        if (period > 0 && character_begin(word, 0, SAMPLE_BYTES) == SAMPLE_BYTES) {
+        if (period > 0) {
             TDM_TRY(encode_periodic(model, encode, word, len, period, scratch, &is_done));
         }
     }

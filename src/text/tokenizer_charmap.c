@@ -66,7 +66,7 @@ tdm_status tdm_text_map_chars(const tdm_text_op *op, const tdm_text_view *in,
         uint32_t cp = (uint8_t)in->data[pos];
         bool is_ok = true;
         const size_t n =
-            cp < 0x80 ? 1 : tdm_utf8_decode(in->data + pos, in->len - pos, &cp, &is_ok);
+            cp < 0x80 ? 1 : tdm_unicode_decode(in->data + pos, in->len - pos, &cp, &is_ok);
         const fate f = is_ok ? fate_of(op->map, cp) : FATE_KEPT;
         if (f != FATE_KEPT) {
             const tdm_origin origin = tdm_text_origin(in, pos, pos + n);
@@ -90,10 +90,10 @@ static size_t cluster_end(const tdm_text_view *in, size_t pos) {
     uint32_t cp = 0;
     bool is_ok = false;
     utf8proc_int32_t state = 0;
-    size_t end = pos + tdm_utf8_decode(in->data + pos, in->len - pos, &cp, &is_ok);
+    size_t end = pos + tdm_unicode_decode(in->data + pos, in->len - pos, &cp, &is_ok);
     while (is_ok && end < in->len) {
         uint32_t next = 0;
-        const size_t n = tdm_utf8_decode(in->data + end, in->len - end, &next, &is_ok);
+        const size_t n = tdm_unicode_decode(in->data + end, in->len - end, &next, &is_ok);
         if (!is_ok || utf8proc_grapheme_break_stateful((utf8proc_int32_t)cp, (utf8proc_int32_t)next,
                                                        &state)) {
             break;

@@ -151,7 +151,7 @@ static tdm_status lowercase(const tdm_text_view *in, tdm_text_builder *out) {
         uint32_t cp = 0;
         bool is_ok = false;
         char bytes[4];
-        const size_t n = tdm_utf8_decode(in->data + pos, in->len - pos, &cp, &is_ok);
+        const size_t n = tdm_unicode_decode(in->data + pos, in->len - pos, &cp, &is_ok);
         const uint32_t lower = is_ok ? tdm_unicode_lower(cp) : cp;
         if (is_ok && cp == 0x130) { /* the one character whose small form is two */
             TDM_TRY(tdm_text_put(out, "i\xCC\x87", 3, tdm_text_origin(in, pos, pos + n)));

@@ -34,6 +34,9 @@ static part *parts_of(const cluster *c) {
 }
 
 static uint32_t class_of(uint32_t cp) {
+    if (tdm_unicode_is_older(TDM_OLDER_UNKNOWN, cp)) {
+        return 0;
+    }
     return (uint32_t)utf8proc_get_property((utf8proc_int32_t)cp)->combining_class;
 }
 
@@ -100,7 +103,7 @@ static bool compose_pair(uint32_t first, uint32_t second, uint32_t *out) {
         return false;
     }
     *out = (uint32_t)pair[0];
-    return true;
+    return !tdm_unicode_is_older(TDM_OLDER_UNKNOWN, *out);
 }
 
 static void compose(cluster *c) {
@@ -154,7 +157,7 @@ static tdm_status push(cluster *c, const tdm_text_op *op, uint32_t cp, size_t be
         UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (op->is_compat ? UTF8PROC_COMPAT : 0);
     utf8proc_ssize_t n =
         utf8proc_decompose_char((utf8proc_int32_t)cp, cps, EXPANSION_MAX, options, &boundclass);
-    if (n <= 0 || n > EXPANSION_MAX) {
+    if (n <= 0 || n > EXPANSION_MAX || tdm_unicode_is_older(TDM_OLDER_UNKNOWN, cp)) {
         cps[0] = (utf8proc_int32_t)cp;
         n = 1;
     }
@@ -219,7 +222,7 @@ static size_t inert_end(const tdm_text_op *op, const tdm_text_view *in, size_t p
         size_t n = 1;
         if (byte >= 0x80) {
             bool is_ok = false;
-            n = tdm_utf8_decode(in->data + end, in->len - end, &cp, &is_ok);
+            n = tdm_unicode_decode(in->data + end, in->len - end, &cp, &is_ok);
             if (!is_ok || op->inert == NULL || cp >= TDM_UNICODE_BMP ||
                 (op->inert[cp / 8] >> cp % 8 & 1) == 0) {
                 return last;
@@ -248,7 +251,7 @@ tdm_status tdm_text_normalize(const tdm_text_op *op, const tdm_text_view *in,
             pos = end;
             continue;
         }
-        end = pos + tdm_utf8_decode(in->data + pos, in->len - pos, &cp, &is_ok);
+        end = pos + tdm_unicode_decode(in->data + pos, in->len - pos, &cp, &is_ok);
         if (!is_ok) { /* no character: it passes as it is and keeps its neighbours apart */
             TDM_TRY_GOTO(status, flush(&c, op, in, out), done);
             TDM_TRY_GOTO(status, tdm_text_copy(out, in, pos, end), done);

@@ -48,14 +48,36 @@ bool tdm_unicode_is_word(uint32_t cp);
 /* The one-character small form, as Unicode 17 has it; U+0130 (whose small form is two) is itself. */
 uint32_t tdm_unicode_lower(uint32_t cp);
 
-/* Classes as the reference's BERT parts know them. In unicode_older.c. */
+/* Classes as the reference's BERT parts and normal forms know them. In unicode_older.c. */
 typedef enum tdm_unicode_older {
     TDM_OLDER_NONSPACING,
     TDM_OLDER_MARK,
     TDM_OLDER_PUNCTUATION, /* above ASCII */
-    TDM_OLDER_CONTROL
+    TDM_OLDER_CONTROL,
+    TDM_OLDER_UNKNOWN /* to the normal forms */
 } tdm_unicode_older;
 bool tdm_unicode_is_older(tdm_unicode_older set, uint32_t cp);
+
+/* tdm_utf8_decode with the common cases inline. len >= 1. */
+static inline size_t tdm_unicode_decode(const char *text, size_t len, uint32_t *out_cp,
+                                        bool *out_is_ok) {
+    const uint8_t *b = (const uint8_t *)(const void *)text;
+    *out_is_ok = true;
+    if (b[0] < 0x80) {
+        *out_cp = b[0];
+        return 1;
+    }
+    if (b[0] >= 0xC2 && b[0] < 0xE0 && len >= 2 && (b[1] & 0xC0) == 0x80) {
+        *out_cp = (uint32_t)(b[0] & 0x1F) << 6 | (b[1] & 0x3F);
+        return 2;
+    }
+    if (b[0] > 0xE0 && b[0] < 0xF0 && b[0] != 0xED && len >= 3 && (b[1] & 0xC0) == 0x80 &&
+        (b[2] & 0xC0) == 0x80) {
+        *out_cp = (uint32_t)(b[0] & 0x0F) << 12 | (uint32_t)(b[1] & 0x3F) << 6 | (b[2] & 0x3F);
+        return 3;
+    }
+    return tdm_utf8_decode(text, len, out_cp, out_is_ok);
+}
 
 static inline uint32_t tdm_unicode_bits_of(uint8_t cls) {
     return 1u << (cls & 31) | (uint32_t)(cls & 0x20) << 26 | (uint32_t)(cls & 0x40) << 24;
@@ -71,7 +93,8 @@ static inline uint32_t tdm_unicode_at(const tdm_unicode *unicode, const char *te
         *out_bytes = 1;
         return unicode->ascii[byte];
     }
-    *out_bytes = tdm_utf8_decode(text + pos, len - pos, &cp, NULL);
+    bool is_ok = true;
+    *out_bytes = tdm_unicode_decode(text + pos, len - pos, &cp, &is_ok);
     return tdm_unicode_bits_of(cp < TDM_UNICODE_BMP ? unicode->bmp[cp] : tdm_unicode_class(cp));
 }
 
