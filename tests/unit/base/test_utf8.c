@@ -28,7 +28,7 @@ static void set_bit(uint8_t *set, uint32_t at) {
 }
 
 static bool has_bit(const uint8_t *set, uint32_t at) {
-    return ((set[at / 8] >> (at % 8)) & 1U) != 0;
+    return (((unsigned)set[at / 8] >> (at % 8)) & 1U) != 0;
 }
 
 /* The encoding by the book, spelled with division. */
