@@ -26,16 +26,51 @@ typedef enum tdm_tier { TDM_TIER_REFERENCE, TDM_TIER_EXACT, TDM_TIER_FAST } tdm_
 typedef struct tdm_backend tdm_backend;
 typedef struct tdm_team tdm_team;
 
-/* A linear's weight or an embedding table: n_out rows of n_in. Made by weight_init of a backend;
- * data may be borrowed from the checkpoint (mapped) or owned (packed). */
+/* How the numbers of a weight are spread over tensors. Source: shared/spec/quantized-formats.md. */
+typedef enum tdm_weight_mode {
+    TDM_WEIGHT_PLAIN,  /* one tensor, whose type says all */
+    TDM_WEIGHT_AFFINE, /* codes of 1 to 8 bits, scale * code + bias by group */
+    TDM_WEIGHT_MXFP4,  /* E2M1 codes, an E8M0 scale for each 32 */
+    TDM_WEIGHT_MXFP8,  /* E4M3 codes, an E8M0 scale for each 32 */
+    TDM_WEIGHT_NVFP4,  /* E2M1 codes, an E4M3 scale for each 16, perhaps a scale of the tensor */
+    TDM_WEIGHT_MODE_COUNT
+} tdm_weight_mode;
+
+/* The tensors that make one weight. All views are of rank 2 and borrowed for the life of the
+ * weight. Codes lie in view, U32 [n_out, n_in * bits / 32], a little-endian stream of bits by row;
+ * scales (and, for affine, biases) are [n_out, n_in / group]. */
+typedef struct tdm_weight_source {
+    tdm_weight_mode mode;
+    int32_t bits;           /* of a code; plain: 0 */
+    int32_t group;          /* codes that share a scale; plain: 0 */
+    tdm_tensor_view view;   /* plain: [n_out, n_in] */
+    tdm_tensor_view scales; /* affine: F16, BF16 or F32; else U8 */
+    tdm_tensor_view biases; /* affine only, of the scales' type */
+    bool has_global_scale;
+    float global_scale; /* nvfp4: largest magnitude of the tensor */
+} tdm_weight_source;
+
+/* A linear's weight or an embedding table: n_out rows of n_in. tensor/weight.h fills everything
+ * above packed from a source; weight_init adds the backend's own. Data may be borrowed from the
+ * checkpoint (mapped) or owned (packed). */
 typedef struct tdm_weight {
+    tdm_weight_mode mode;
     tdm_dtype dtype; /* of data as the file has it */
+    int32_t bits;
+    int32_t group;
     int64_t n_out;
     int64_t n_in;
     const uint8_t *data; /* n_out rows of row_bytes, the file's own layout */
     size_t row_bytes;
-    void *packed; /* backend's own layout, or NULL when it reads data */
+    const uint8_t *scales; /* NULL for plain */
+    const uint8_t *biases; /* NULL but for affine */
+    tdm_dtype scales_dtype;
+    size_t scales_row_bytes; /* of biases too */
+    float multiplier;        /* nvfp4: of every scale; else 1 */
+    void *packed;            /* backend's own layout, or NULL when it reads data */
     size_t packed_bytes;
+    int32_t layout; /* the backend's name for how it reads this weight */
+    int32_t period; /* blocks of 32 that share a scale in that layout */
 } tdm_weight;
 
 /* One product out = x * w^T + bias that shares its x with others of the same call. */
@@ -112,12 +147,10 @@ typedef struct tdm_backend_ops {
 
     /* Whether linear and embed can read this storage type. */
     bool (*can_read)(const tdm_backend *be, tdm_dtype dtype);
-    /* Bytes that weight_init would allocate for a weight of this type and shape (0: reads the
-     * file's layout). */
-    size_t (*weight_plan)(const tdm_backend *be, tdm_dtype dtype, int64_t n_out, int64_t n_in);
-    /* view: rank 2, [n_out, n_in]. Borrows view->data for the life of the weight. */
-    tdm_status (*weight_init)(tdm_backend *be, const tdm_tensor_view *view, tdm_weight *out_weight,
-                              tdm_error *err);
+    /* Bytes that weight_init would allocate for a described weight (0: reads the file's layout). */
+    size_t (*weight_plan)(const tdm_backend *be, const tdm_weight *weight);
+    /* weight was described by tensor/weight.h; packs it where the backend wants that. */
+    tdm_status (*weight_init)(tdm_backend *be, tdm_weight *weight, tdm_error *err);
     void (*weight_deinit)(tdm_backend *be, tdm_weight *weight);
 
     /* Up to TDM_LINEAR_PARTS_MAX products with one x [n, n_in]. */

@@ -6,6 +6,7 @@
 #include "tensor/dequant.h"
 
 #include "base/status.h"
+#include "tensor/block.h"
 #include "tensor/half.h"
 
 static void dequant_f32(const uint8_t *data, int64_t n, float *out) {
@@ -150,11 +151,28 @@ static const dequant_fn DEQUANTS[TDM_DTYPE_COUNT] = {
 };
 
 bool tdm_dequant_can(tdm_dtype dtype) {
-    return (uint32_t)dtype < (uint32_t)TDM_DTYPE_COUNT && DEQUANTS[dtype] != NULL;
+    tdm_block_kind kind = TDM_BLOCK_ONE;
+    return (uint32_t)dtype < (uint32_t)TDM_DTYPE_COUNT &&
+           (DEQUANTS[dtype] != NULL || tdm_block32_kind(dtype, &kind));
+}
+
+/* The types without a loop of their own above: through integers and scales. */
+static void dequant_blocks(tdm_dtype dtype, const uint8_t *data, int64_t n, float *out) {
+    tdm_block_kind kind = TDM_BLOCK_ONE;
+    (void)tdm_block32_kind(dtype, &kind);
+    for (int64_t b = 0; b < n / 32; ++b) {
+        tdm_block32 block;
+        tdm_block32_decode(dtype, data, b, &block);
+        tdm_block32_values(kind, &block, out + 32 * b);
+    }
 }
 
 void tdm_dequant_row(tdm_dtype dtype, const uint8_t *data, int64_t n, float *out) {
     TDM_CHECK(tdm_dequant_can(dtype));
     TDM_DCHECK(n >= 0 && n % (int64_t)TDM_DTYPES[dtype].block_weights == 0);
-    DEQUANTS[dtype](data, n, out);
+    if (DEQUANTS[dtype] != NULL) {
+        DEQUANTS[dtype](data, n, out);
+    } else {
+        dequant_blocks(dtype, data, n, out);
+    }
 }

@@ -68,6 +68,22 @@ static inline uint16_t tdm_bf16_from_f32(float value) {
     return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
+/* The 8-bit float with four exponent bits that has no infinity ("fn"): largest 448, 0x7f and 0xff
+ * are NaN. Shifted into f32's fields it is 2^120 too small, subnormals included. */
+static inline float tdm_e4m3_to_f32(uint8_t v) {
+    uint32_t sign = ((uint32_t)v & 0x80u) << 24;
+    uint32_t magnitude = (uint32_t)v & 0x7fu;
+    if (magnitude == 0x7fu) {
+        return tdm_f32_from_bits(sign | 0x7fc00000u);
+    }
+    return tdm_f32_from_bits(sign | (magnitude << 20)) * 0x1p120f;
+}
+
+/* 2^(v - 127): 0 is subnormal, 255 infinity. */
+static inline float tdm_e8m0_to_f32(uint8_t v) {
+    return tdm_f32_from_bits(v == 0 ? 0x00400000u : (uint32_t)v << 23);
+}
+
 /* Little-endian loads from bytes of any alignment. */
 static inline uint16_t tdm_load_u16(const uint8_t *bytes) {
     return (uint16_t)((uint32_t)bytes[0] | ((uint32_t)bytes[1] << 8));

@@ -4,43 +4,36 @@
  * could survive; a kernel trusts whatever passed here. */
 #include "tensor/ops.h"
 
-#include "base/arith.h"
+#include "tensor/weight.h"
 
-tdm_status tdm_weight_check(const tdm_backend *be, const tdm_tensor_view *view, tdm_error *err) {
-    TDM_CHECK(be != NULL && view != NULL);
-    if ((uint32_t)view->dtype >= (uint32_t)TDM_DTYPE_COUNT || !be->ops->can_read(be, view->dtype)) {
-        const char *name = (uint32_t)view->dtype < (uint32_t)TDM_DTYPE_COUNT
-                               ? TDM_DTYPES[view->dtype].name
-                               : "an unknown type";
-        return tdm_fail(err, TDM_E_UNSUPPORTED, "%s cannot multiply weights stored as %s",
-                        be->ops->name(be), name);
+static tdm_status check_readable(const tdm_backend *be, tdm_dtype dtype, tdm_error *err) {
+    if ((uint32_t)dtype < (uint32_t)TDM_DTYPE_COUNT && be->ops->can_read(be, dtype)) {
+        return TDM_OK;
     }
-    if (view->rank != 2 || view->dims[0] <= 0 || view->dims[1] <= 0) {
-        return tdm_fail(err, TDM_E_SHAPE, "a weight must be a matrix with dimensions above zero");
+    return tdm_fail(
+        err, TDM_E_UNSUPPORTED, "%s cannot multiply weights stored as %s", be->ops->name(be),
+        (uint32_t)dtype < (uint32_t)TDM_DTYPE_COUNT ? TDM_DTYPES[dtype].name : "an unknown type");
+}
+
+tdm_status tdm_weight_init_source(tdm_backend *be, const tdm_weight_source *source,
+                                  tdm_weight *out_weight, tdm_error *err) {
+    TDM_CHECK(be != NULL && source != NULL && out_weight != NULL);
+    tdm_weight weight;
+    *out_weight = (tdm_weight){0};
+    if (source->mode == TDM_WEIGHT_PLAIN) {
+        TDM_TRY(check_readable(be, source->view.dtype, err));
     }
-    const tdm_dtype_info *info = &TDM_DTYPES[view->dtype];
-    int64_t n_in = view->dims[1];
-    if (n_in % (int64_t)info->block_weights != 0) {
-        return tdm_fail(err, TDM_E_SHAPE, "a row of %lld weights is no whole number of %s blocks",
-                        (long long)n_in, info->name);
-    }
-    size_t row_bytes = 0;
-    size_t bytes = 0;
-    if (!tdm_mul_size((size_t)(n_in / (int64_t)info->block_weights), info->block_bytes,
-                      &row_bytes) ||
-        !tdm_mul_size(row_bytes, (size_t)view->dims[0], &bytes) || bytes != view->bytes ||
-        view->data == NULL) {
-        return tdm_fail(err, TDM_E_SHAPE, "a weight's bytes do not agree with its shape and type");
-    }
+    TDM_TRY(tdm_weight_describe(source, &weight, err));
+    TDM_TRY(be->ops->weight_init(be, &weight, err));
+    *out_weight = weight;
     return TDM_OK;
 }
 
 tdm_status tdm_weight_init(tdm_backend *be, const tdm_tensor_view *view, tdm_weight *out_weight,
                            tdm_error *err) {
-    TDM_CHECK(out_weight != NULL);
-    *out_weight = (tdm_weight){0};
-    TDM_TRY(tdm_weight_check(be, view, err));
-    return be->ops->weight_init(be, view, out_weight, err);
+    TDM_CHECK(view != NULL);
+    const tdm_weight_source source = tdm_weight_source_plain(view);
+    return tdm_weight_init_source(be, &source, out_weight, err);
 }
 
 void tdm_weight_deinit(tdm_backend *be, tdm_weight *weight) {

@@ -13,11 +13,12 @@
  */
 #define TDM_HEAD_DIM_MAX 512
 
-/* Whether view can become a weight of this backend: rank, dims above zero, whole blocks in a row,
- * bytes that agree, a readable type. Errors: TDM_E_SHAPE, TDM_E_UNSUPPORTED. */
-TDM_NODISCARD tdm_status tdm_weight_check(const tdm_backend *be, const tdm_tensor_view *view,
-                                          tdm_error *err);
-/* tdm_weight_check, then weight_init. On failure *out_weight is zeroed and deinit is legal. */
+/* Checks the source (tensor/weight.h) and that this backend reads its type, then weight_init. On
+ * failure *out_weight is zeroed and deinit is legal. Errors: TDM_E_SHAPE, TDM_E_UNSUPPORTED,
+ * TDM_E_NOMEM. */
+TDM_NODISCARD tdm_status tdm_weight_init_source(tdm_backend *be, const tdm_weight_source *source,
+                                                tdm_weight *out_weight, tdm_error *err);
+/* A weight of one tensor. */
 TDM_NODISCARD tdm_status tdm_weight_init(tdm_backend *be, const tdm_tensor_view *view,
                                          tdm_weight *out_weight, tdm_error *err);
 void tdm_weight_deinit(tdm_backend *be, tdm_weight *weight);

@@ -11,6 +11,7 @@
 #include "tensor/dequant.h"
 #include "tensor/half.h"
 #include "tensor/ops.h"
+#include "tensor/weight.h"
 #include "tolerance.h"
 
 #include <math.h>
@@ -92,22 +93,11 @@ static inline uint8_t *kit_weights(tdm_dtype dtype, int64_t n_out, int64_t n_in,
         data[i] = (uint8_t)tdm_f32_bits(kit_noise(stream + 3000, (uint32_t)i) + 3.0f);
     }
     for (size_t b = 0; b < n_blocks; ++b) {
-        uint8_t *block = data + b * info->block_bytes;
         float value = kit_noise(stream + 1000, (uint32_t)b);
-        uint16_t half =
-            dtype == TDM_DTYPE_BF16 ? tdm_bf16_from_f32(value) : tdm_f16_from_f32(value * 0.1f);
-        if (dtype == TDM_DTYPE_F32) {
-            memcpy(block, &value, 4);
-        } else if (dtype == TDM_DTYPE_Q6_K) {
-            memcpy(block + 208, &half, 2);
-        } else {
-            memcpy(block, &half, 2);
-            if (dtype == TDM_DTYPE_Q4_1 || dtype == TDM_DTYPE_Q5_1 || dtype == TDM_DTYPE_Q4_K ||
-                dtype == TDM_DTYPE_Q5_K) {
-                half = tdm_f16_from_f32(kit_noise(stream + 2000, (uint32_t)b) * 0.5f);
-                memcpy(block + 2, &half, 2);
-            }
-        }
+        float d = 0.02f + 0.1f * fabsf(value);
+        tdm_block_set_scales(dtype, data + b * info->block_bytes,
+                             info->block_weights == 1 ? value : d,
+                             kit_noise(stream + 2000, (uint32_t)b) * 0.5f);
     }
     *out_bytes = n_blocks * info->block_bytes;
     return data;
@@ -140,10 +130,13 @@ static inline void kit_weight_make(const backend_kit *kit, kit_weight *out, tdm_
                                 .bytes = bytes};
         tdm_error err = {0};
         tdm_backend *be = kit_backend(kit, i);
+        const tdm_weight_source source = tdm_weight_source_plain(&view);
+        tdm_weight described;
+        assert_int_equal(tdm_weight_describe(&source, &described, &err), TDM_OK);
         if (tdm_weight_init(be, &view, &out->w[i], &err) != TDM_OK) {
             fail_msg("weight_init: %s", err.what);
         }
-        assert_int_equal(out->w[i].packed_bytes, be->ops->weight_plan(be, dtype, n_out, n_in));
+        assert_int_equal(out->w[i].packed_bytes, be->ops->weight_plan(be, &described));
         assert_true((out->w[i].packed != NULL) == (out->w[i].packed_bytes > 0));
     }
 }
@@ -161,7 +154,7 @@ static inline void kit_linear_close(const char *what, const tdm_weight *w, const
                                     int64_t ld) {
     float *row = kit_floats(w->n_in);
     for (int64_t o = 0; o < w->n_out; ++o) {
-        tdm_dequant_row(w->dtype, w->data + (size_t)o * w->row_bytes, w->n_in, row);
+        tdm_weight_row(w, o, row);
         for (int64_t t = 0; t < n; ++t) {
             float sum = fabsf(want[t * ld + o]);
             for (int64_t i = 0; i < w->n_in; ++i) {

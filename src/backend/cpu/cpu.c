@@ -7,6 +7,7 @@
 #include "backend/cpu/cpu_priv.h"
 #include "base/arith.h"
 #include "tensor/dequant.h"
+#include "tensor/half.h"
 #include "tensor/ops.h"
 
 #include <stdio.h>
@@ -189,12 +190,22 @@ static bool cpu_can_read(const tdm_backend *be, tdm_dtype dtype) {
     return tdm_dequant_can(dtype);
 }
 
-static size_t cpu_weight_plan(const tdm_backend *be, tdm_dtype dtype, int64_t n_out, int64_t n_in) {
-    const tdm_cpu *cpu = (const tdm_cpu *)be;
-    if (cpu->is_mapped || cpu->kernels.pack_bytes == NULL || !tdm_cpu_is_int8(cpu, dtype)) {
-        return 0;
+/* What the weight will be in this backend, its packed bytes included but not allocated. */
+static tdm_weight lay_out(const tdm_cpu *cpu, const tdm_weight *described) {
+    tdm_weight w = *described;
+    if (cpu->is_mapped && !tdm_cpu_is_int8(cpu, &w)) {
+        return w;
     }
-    return cpu->kernels.pack_bytes(dtype, n_out, n_in);
+    if (w.mode == TDM_WEIGHT_MXFP8 && cpu->base.tier != TDM_TIER_REFERENCE) {
+        w.packed_bytes = (size_t)w.n_out * (size_t)w.n_in * sizeof(uint16_t);
+    } else if (cpu->kernels.layout != NULL && tdm_cpu_is_int8(cpu, &w)) {
+        cpu->kernels.layout(&w, cpu->is_mapped);
+    }
+    return w;
+}
+
+static size_t cpu_weight_plan(const tdm_backend *be, const tdm_weight *weight) {
+    return lay_out((const tdm_cpu *)be, weight).packed_bytes;
 }
 
 typedef struct pack_run {
@@ -213,26 +224,43 @@ static void pack_member(void *arg, int32_t idx, int32_t n_members) {
     }
 }
 
-static tdm_status cpu_weight_init(tdm_backend *be, const tdm_tensor_view *view,
-                                  tdm_weight *out_weight, tdm_error *err) {
+/* Rows [begin, end) of an mxfp8 weight as BF16: four significant bits and a power of two fit, and
+ * what is below BF16's least number is below 2^-133 (no sum of products in f32 can show it). */
+static void widen_member(void *arg, int32_t idx, int32_t n_members) {
+    const pack_run *run = arg;
+    const tdm_weight *w = run->weight;
+    uint16_t *rows = w->packed;
+    int64_t begin = 0;
+    int64_t end = 0;
+    tdm_cpu_share(w->n_out, idx, n_members, &begin, &end);
+    for (int64_t row = begin; row < end; ++row) {
+        const uint8_t *codes = w->data + (size_t)row * w->row_bytes;
+        const uint8_t *scales = w->scales + (size_t)row * w->scales_row_bytes;
+        for (int64_t i = 0; i < w->n_in; ++i) {
+            float value = tdm_e4m3_to_f32(codes[i]) * tdm_e8m0_to_f32(scales[i / w->group]);
+            rows[row * w->n_in + i] = tdm_bf16_from_f32(value);
+        }
+    }
+}
+
+static tdm_status cpu_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *err) {
     tdm_cpu *cpu = tdm_cpu_of(be);
-    const tdm_dtype_info *info = &TDM_DTYPES[view->dtype];
-    tdm_weight w = {.dtype = view->dtype,
-                    .n_out = view->dims[0],
-                    .n_in = view->dims[1],
-                    .data = view->data,
-                    .row_bytes =
-                        (size_t)(view->dims[1] / (int64_t)info->block_weights) * info->block_bytes};
-    w.packed_bytes = cpu_weight_plan(be, w.dtype, w.n_out, w.n_in);
+    tdm_weight w = lay_out(cpu, weight);
     if (w.packed_bytes > 0) {
         w.packed = tdm_mem_alloc_aligned(cpu->alloc, w.packed_bytes, 64);
         if (w.packed == NULL) {
             return tdm_fail_nomem(err, "a packed weight");
         }
         pack_run run = {.cpu = cpu, .weight = &w};
-        tdm_team_run(be->team, pack_member, &run);
+        tdm_team_run(be->team, w.mode == TDM_WEIGHT_MXFP8 ? widen_member : pack_member, &run);
+        if (w.mode == TDM_WEIGHT_MXFP8) { /* from now on a plain matrix of its own */
+            w.mode = TDM_WEIGHT_PLAIN;
+            w.dtype = TDM_DTYPE_BF16;
+            w.data = w.packed;
+            w.row_bytes = (size_t)w.n_in * sizeof(uint16_t);
+        }
     }
-    *out_weight = w;
+    *weight = w;
     return TDM_OK;
 }
 

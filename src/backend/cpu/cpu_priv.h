@@ -14,13 +14,18 @@
  *    Then, over blocks in ascending order,
  *        acc = fma(dw * d, (float)sum(w * q), acc);  acc = fma(m, s, acc) where there is a min.
  *    The integer sum is exact, so every set, layout and tiling gives the same bits.
- *    Q6_K: the integer sum is scale0 * sum(first 16) + scale1 * sum(last 16), dw = d of the block.
+ *    Where halves have integer scales (Q6_K, Q3_K, Q2_K) the integer sum is scale0 * sum(first 16)
+ *    + scale1 * sum(last 16), and dw is the d that both share. Q2_K's mins are integers too:
+ *        acc = fma(-dmin * d, (float)(min0 * sum(q first 16) + min1 * sum(q last 16)), acc).
+ *    Where halves have f32 scales (NVFP4, IQ1_M, IQ2_XS, IQ2_S) there is one fma for each half, the
+ *    first half first.
  *  - is_added: out = out + (product + bias), each plus rounded, in that order. */
 #ifndef TDM_BACKEND_CPU_CPU_PRIV_H
 #define TDM_BACKEND_CPU_CPU_PRIV_H
 
 #include "backend/cpu/cpu.h"
 #include "base/thread.h"
+#include "tensor/weight.h"
 
 /* Rows of a weight that kernels take at once; threads split at multiples of it. */
 #define TDM_CPU_PANEL_ROWS 8
@@ -79,9 +84,9 @@ typedef struct tdm_cpu_kernels {
                       int64_t tok1, void *scratch);
     /* One row of n values, n a multiple of 32. */
     void (*quantize)(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);
-    /* Both NULL: the set has no layout of its own. Bytes 0: this type is read as the file has it.
-     */
-    size_t (*pack_bytes)(tdm_dtype dtype, int64_t n_out, int64_t n_in);
+    /* Both NULL: the set has no layout of its own. Sets weight->layout and period for int8
+     * products, and packed_bytes (0 where the file's layout is read). */
+    void (*layout)(tdm_weight *weight, bool is_mapped);
     /* Panels [panel0, panel1) of weight->data into weight->packed. */
     void (*pack)(const tdm_weight *weight, int64_t panel0, int64_t panel1);
     void (*rms_norm)(float *out, const float *x, const float *w, int64_t dim, float eps);
@@ -165,7 +170,7 @@ static inline int64_t tdm_cpu_max(int64_t a, int64_t b) {
 }
 
 /* Whether this weight's products are int8 products in this backend. */
-bool tdm_cpu_is_int8(const tdm_cpu *cpu, tdm_dtype dtype);
+bool tdm_cpu_is_int8(const tdm_cpu *cpu, const tdm_weight *weight);
 
 /* Table entries that need more than a row loop. */
 void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,

@@ -25,8 +25,9 @@ typedef struct linear_run {
     atomic_llong next;
 } linear_run;
 
-bool tdm_cpu_is_int8(const tdm_cpu *cpu, tdm_dtype dtype) {
-    return cpu->base.tier == TDM_TIER_FAST && TDM_DTYPES[dtype].block_weights > 1;
+bool tdm_cpu_is_int8(const tdm_cpu *cpu, const tdm_weight *weight) {
+    tdm_block_kind kind = TDM_BLOCK_ONE;
+    return cpu->base.tier == TDM_TIER_FAST && tdm_weight_kind(weight, &kind);
 }
 
 /* Panels [begin, end) of the whole call. */
@@ -102,7 +103,7 @@ void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
     TDM_CHECK(n <= cpu->n_max && n_in <= cpu->width_max);
     for (int32_t i = 0; i < n_parts; ++i) {
         const tdm_linear_part *p = &parts[i];
-        run.is_int8[i] = tdm_cpu_is_int8(cpu, p->weight->dtype);
+        run.is_int8[i] = tdm_cpu_is_int8(cpu, p->weight);
         any_int8 = any_int8 || run.is_int8[i];
         run.jobs[i] = (tdm_cpu_linear_job){.weight = p->weight,
                                            .x = x,

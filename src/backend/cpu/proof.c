@@ -10,14 +10,15 @@
 #include "backend/cpu/cpu_priv.h"
 
 #include "base/random.h"
+#include "tensor/block.h"
 #include "tensor/dequant.h"
-#include "tensor/half.h"
 #include "tensor/ops.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <string.h>
 
 #define N_IN 256
 #define N_OUT 11
@@ -97,22 +98,58 @@ static void fill_weights(proof *p, tdm_dtype dtype) {
         p->m->weights[i] = (uint8_t)tdm_random_u64(11, (uint32_t)dtype, (uint32_t)i, 0);
     }
     for (size_t b = 0; b < n_blocks; ++b) {
-        uint8_t *block = p->m->weights + b * info->block_bytes;
-        float value = noise(3, (uint32_t)b);
-        uint16_t half =
-            dtype == TDM_DTYPE_BF16 ? tdm_bf16_from_f32(value) : tdm_f16_from_f32(value * 0.125f);
-        if (dtype == TDM_DTYPE_F32) {
-            memcpy(block, &value, sizeof value);
-        } else if (dtype == TDM_DTYPE_Q6_K) {
-            memcpy(block + 208, &half, sizeof half);
-        } else {
-            memcpy(block, &half, sizeof half);
-            if (dtype == TDM_DTYPE_Q4_1 || dtype == TDM_DTYPE_Q5_1 || dtype == TDM_DTYPE_Q4_K ||
-                dtype == TDM_DTYPE_Q5_K) {
-                memcpy(block + 2, &half, sizeof half);
-            }
-        }
+        float d = 0.015625f + 0.1f * fabsf(noise(3, (uint32_t)b));
+        tdm_block_set_scales(dtype, p->m->weights + b * info->block_bytes,
+                             info->block_weights == 1 ? noise(3, (uint32_t)b) : d, d);
     }
+}
+
+/* int8 products of the file's layout and of packed panels: the same bits as the scalar ones. */
+static void prove_int8(proof *p, tdm_weight *w, tdm_cpu_linear_job *job) {
+    proof_memory *m = p->m;
+    const size_t bytes = sizeof(float) * N_TOKENS * N_OUT;
+    tdm_block_kind kind = TDM_BLOCK_ONE;
+    if (!tdm_weight_kind(w, &kind)) {
+        return;
+    }
+    job->out = m->want;
+    p->scalar.linear_i8(job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+    for (int is_mapped = 1; is_mapped >= 0; --is_mapped) {
+        if (p->kernels->layout != NULL) {
+            p->kernels->layout(w, is_mapped != 0);
+        }
+        if (w->packed_bytes > sizeof m->packed) {
+            continue;
+        }
+        if (w->packed_bytes > 0) {
+            w->packed = m->packed;
+            p->kernels->pack(w, 0, (N_OUT + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS);
+        }
+        memset(m->got, 0, sizeof m->got);
+        job->out = m->got;
+        p->kernels->linear_i8(job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+        expect(p, memcmp(m->want, m->got, bytes) == 0,
+               w->packed_bytes > 0 ? "int8 products of packed weights" : "int8 products");
+    }
+}
+
+static void prove_weight(proof *p, tdm_weight *w) {
+    proof_memory *m = p->m;
+    tdm_cpu_x8 x8 = {.q = m->q[0], .ld_q = N_IN, .blocks = m->blocks[0], .ld_blocks = N_IN / 32};
+    tdm_cpu_linear_job job = {.weight = w,
+                              .x = m->x,
+                              .ld_x = N_IN,
+                              .x8 = &x8,
+                              .bias = m->bias,
+                              .out = m->want,
+                              .ld_out = N_OUT};
+    int64_t n = N_TOKENS * N_OUT;
+    fill(m->x, N_TOKENS * N_IN, 1);
+    p->scalar.linear_f32(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+    job.out = m->got;
+    p->kernels->linear_f32(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+    expect(p, is_close(m->want, m->got, n), "f32 products");
+    prove_int8(p, w, &job);
 }
 
 static void prove_products(proof *p, tdm_dtype dtype) {
@@ -123,39 +160,43 @@ static void prove_products(proof *p, tdm_dtype dtype) {
                     .n_in = N_IN,
                     .data = m->weights,
                     .row_bytes = (size_t)N_IN / info->block_weights * info->block_bytes};
-    tdm_cpu_x8 x8 = {.q = m->q[0], .ld_q = N_IN, .blocks = m->blocks[0], .ld_blocks = N_IN / 32};
-    tdm_cpu_linear_job job = {.weight = &w,
-                              .x = m->x,
-                              .ld_x = N_IN,
-                              .x8 = &x8,
-                              .bias = m->bias,
-                              .out = m->want,
-                              .ld_out = N_OUT};
-    int64_t n = N_TOKENS * N_OUT;
     fill_weights(p, dtype);
-    fill(m->x, N_TOKENS * N_IN, 1);
-    p->scalar.linear_f32(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
-    job.out = m->got;
-    p->kernels->linear_f32(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
-    expect(p, is_close(m->want, m->got, n), "f32 products");
-    if (info->block_weights == 1) {
-        return;
+    prove_weight(p, &w);
+}
+
+/* Weights of several tensors; 256 columns are whole groups of all. */
+static void prove_grouped(proof *p, tdm_weight_mode mode, int32_t bits, int32_t group) {
+    proof_memory *m = p->m;
+    uint8_t *scales = m->weights + N_OUT * N_IN;
+    size_t scale_bytes = mode == TDM_WEIGHT_AFFINE ? sizeof(float) : 1;
+    int64_t n_groups = N_IN / group;
+    tdm_weight w = {.mode = mode,
+                    .dtype = TDM_DTYPE_U32,
+                    .bits = bits,
+                    .group = group,
+                    .n_out = N_OUT,
+                    .n_in = N_IN,
+                    .data = m->weights,
+                    .row_bytes = (size_t)(N_IN / 8 * bits),
+                    .scales = scales,
+                    .biases = mode == TDM_WEIGHT_AFFINE ? scales + N_OUT * N_IN : NULL,
+                    .scales_dtype = mode == TDM_WEIGHT_AFFINE ? TDM_DTYPE_F32 : TDM_DTYPE_U8,
+                    .scales_row_bytes = (size_t)n_groups * scale_bytes,
+                    .multiplier = 1.0f};
+    for (size_t i = 0; i < N_OUT * (N_IN + 16); ++i) {
+        m->weights[i] = (uint8_t)tdm_random_u64(12, (uint32_t)bits, (uint32_t)i, 0);
     }
-    job.out = m->want;
-    p->scalar.linear_i8(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
-    job.out = m->got;
-    p->kernels->linear_i8(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
-    expect(p, memcmp(m->want, m->got, (size_t)n * sizeof(float)) == 0, "int8 products");
-    size_t bytes = p->kernels->pack_bytes != NULL ? p->kernels->pack_bytes(dtype, N_OUT, N_IN) : 0;
-    if (bytes > 0 && bytes <= sizeof m->packed) {
-        w.packed = m->packed;
-        w.packed_bytes = bytes;
-        memset(m->got, 0, sizeof m->got);
-        p->kernels->pack(&w, 0, (N_OUT + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS);
-        p->kernels->linear_i8(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
-        expect(p, memcmp(m->want, m->got, (size_t)n * sizeof(float)) == 0,
-               "int8 products of packed weights");
+    for (uint32_t i = 0; i < (uint32_t)(N_OUT * n_groups); ++i) {
+        float values[2] = {noise(9, i), noise(10, i)};
+        if (mode == TDM_WEIGHT_AFFINE) {
+            memcpy(scales + 4 * (size_t)i, &values[0], 4);
+            memcpy(scales + N_OUT * N_IN + 4 * (size_t)i, &values[1], 4);
+        } else { /* exponents near one, or E4M3 below two */
+            scales[i] =
+                (uint8_t)(mode == TDM_WEIGHT_NVFP4 ? scales[i] & 0x3f : 120 + (scales[i] & 7));
+        }
     }
+    prove_weight(p, &w);
 }
 
 static void prove_quantize(proof *p) {
@@ -268,6 +309,13 @@ static void prove_all(proof *p) {
             prove_products(p, (tdm_dtype)dtype);
         }
     }
+    for (int32_t bits = 1; bits <= 8; ++bits) {
+        if (bits != 7) {
+            prove_grouped(p, TDM_WEIGHT_AFFINE, bits, bits % 2 == 0 ? 64 : 32);
+        }
+    }
+    prove_grouped(p, TDM_WEIGHT_MXFP4, 4, 32);
+    prove_grouped(p, TDM_WEIGHT_NVFP4, 4, 16);
     prove_rows(p);
     prove_attention(p, TDM_DTYPE_F32);
     prove_attention(p, TDM_DTYPE_BF16);

@@ -4,8 +4,6 @@
  * the team when there is enough to do. */
 #include "backend/cpu/cpu_priv.h"
 
-#include "tensor/dequant.h"
-
 #include <math.h>
 
 /* Values below which a call stays on the calling thread. */
@@ -49,8 +47,7 @@ static void embed_member(void *arg, int32_t idx, int32_t n_members) {
     tdm_cpu_share(r->n, idx, n_members, &begin, &end);
     for (int64_t i = begin; i < end; ++i) {
         float *out = r->out + i * r->ld_out;
-        tdm_dequant_row(r->table->dtype, r->table->data + (size_t)r->ids[i] * r->table->row_bytes,
-                        r->dim, out);
+        tdm_weight_row(r->table, r->ids[i], out);
         if (r->factor != 1.0f) {
             r->cpu->kernels.scale(out, r->factor, r->dim);
         }

@@ -5,6 +5,7 @@
 #include "support/support.h"
 
 #include "backend/cpu/cpu_priv.h"
+#include "tensor/ops.h"
 
 #include <signal.h>
 
@@ -263,7 +264,7 @@ static tdm_status use_all(const tdm_alloc *alloc, const tdm_tensor_view *view, t
     float out[2 * 16];
     status = be->ops->reserve(be, 2, 32, err);
     if (status == TDM_OK) {
-        status = be->ops->weight_init(be, view, &w, err);
+        status = tdm_weight_init(be, view, &w, err);
     }
     if (status == TDM_OK) {
         tdm_linear_part part = {.weight = &w, .out = out, .ld_out = 16};
@@ -327,10 +328,12 @@ static void mapped_weights_allocate_nothing(void **state) {
         tdm_cpu_options options = {
             .tier = TDM_TIER_FAST, .n_threads = 1, .is_mapped = is_mapped != 0};
         assert_int_equal(tdm_cpu_backend_create(&be, NULL, &options, &err), TDM_OK);
-        size_t bytes = be->ops->weight_plan(be, TDM_DTYPE_Q4_1, 64, 64);
+        const tdm_weight quantized = {.dtype = TDM_DTYPE_Q4_1, .n_out = 64, .n_in = 64};
+        const tdm_weight dense = {.dtype = TDM_DTYPE_BF16, .n_out = 64, .n_in = 64};
+        size_t bytes = be->ops->weight_plan(be, &quantized);
         bool has_panels = strcmp(be->ops->name(be), "cpu-scalar") != 0;
         assert_int_equal(bytes, has_panels && is_mapped == 0 ? 64 * 2 * 20 : 0);
-        assert_int_equal(be->ops->weight_plan(be, TDM_DTYPE_BF16, 64, 64), 0);
+        assert_int_equal(be->ops->weight_plan(be, &dense), 0);
         be->ops->destroy(be);
     }
 }

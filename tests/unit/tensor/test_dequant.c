@@ -43,8 +43,12 @@ static void expect_same(const char *name, const float *got, const uint8_t *want,
 
 static void types_are_bit_equal(void **state) {
     static const tdm_dtype TYPES[] = {
-        TDM_DTYPE_F16,  TDM_DTYPE_BF16, TDM_DTYPE_Q4_0, TDM_DTYPE_Q4_1, TDM_DTYPE_Q5_0,
-        TDM_DTYPE_Q5_1, TDM_DTYPE_Q8_0, TDM_DTYPE_Q4_K, TDM_DTYPE_Q5_K, TDM_DTYPE_Q6_K};
+        TDM_DTYPE_F16,     TDM_DTYPE_BF16,  TDM_DTYPE_Q4_0,    TDM_DTYPE_Q4_1,   TDM_DTYPE_Q5_0,
+        TDM_DTYPE_Q5_1,    TDM_DTYPE_Q8_0,  TDM_DTYPE_Q4_K,    TDM_DTYPE_Q5_K,   TDM_DTYPE_Q6_K,
+        TDM_DTYPE_Q2_K,    TDM_DTYPE_Q3_K,  TDM_DTYPE_IQ4_NL,  TDM_DTYPE_IQ4_XS, TDM_DTYPE_MXFP4,
+        TDM_DTYPE_NVFP4,   TDM_DTYPE_TQ1_0, TDM_DTYPE_TQ2_0,   TDM_DTYPE_Q1_0,   TDM_DTYPE_Q2_0,
+        TDM_DTYPE_IQ1_S,   TDM_DTYPE_IQ1_M, TDM_DTYPE_IQ2_XXS, TDM_DTYPE_IQ2_XS, TDM_DTYPE_IQ2_S,
+        TDM_DTYPE_IQ3_XXS, TDM_DTYPE_IQ3_S};
     char path[SUPPORT_PATH_MAX];
     size_t bytes = 0;
     tdm_json_doc *doc = NULL;
@@ -57,10 +61,12 @@ static void types_are_bit_equal(void **state) {
     assert_int_equal(tdm_json_parse(&doc, NULL, file + 8, (size_t)header_bytes, NULL, path, NULL),
                      TDM_OK);
     for (size_t i = 0; i < SUPPORT_LEN(TYPES); ++i) {
-        static const char *const KINDS[][2] = {{"raw", "dequant"}, {"bits_raw", "bits_dequant"}};
+        static const char *const KINDS[][2] = {
+            {"raw", "dequant"}, {"bits_raw", "bits_dequant"}, {"scales_raw", "scales_dequant"}};
         const tdm_dtype_info *info = &TDM_DTYPES[TYPES[i]];
         assert_true(tdm_dequant_can(TYPES[i]));
-        for (size_t k = 0; k < SUPPORT_LEN(KINDS); ++k) {
+        bool has_scales = TYPES[i] == TDM_DTYPE_MXFP4 || TYPES[i] == TDM_DTYPE_NVFP4;
+        for (size_t k = 0; k < (has_scales ? 3 : 2); ++k) {
             char name[64];
             (void)snprintf(name, sizeof name, "%s.%s", info->name, KINDS[k][0]);
             tensor_bytes raw =
@@ -84,7 +90,7 @@ static void types_are_bit_equal(void **state) {
 static void unknown_types_are_refused(void **state) {
     (void)state;
     assert_false(tdm_dequant_can(TDM_DTYPE_I32));
-    assert_false(tdm_dequant_can(TDM_DTYPE_IQ2_XS));
+    assert_false(tdm_dequant_can(TDM_DTYPE_Q8_K));
     assert_false(tdm_dequant_can((tdm_dtype)TDM_DTYPE_COUNT));
     assert_true(tdm_dequant_can(TDM_DTYPE_F32));
 }

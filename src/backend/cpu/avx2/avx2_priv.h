@@ -11,8 +11,10 @@ void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t ro
 void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                         int64_t tok1, void *scratch);
 void tdm_avx2_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);
-size_t tdm_avx2_pack_bytes(tdm_dtype dtype, int64_t n_out, int64_t n_in);
+void tdm_avx2_layout(tdm_weight *weight, bool is_mapped);
 void tdm_avx2_pack(const tdm_weight *weight, int64_t panel0, int64_t panel1);
+/* Eight rows from row0 opened into scratch, whatever the form; see panel_inl.h. */
+void tdm_avx2_open(const tdm_weight *w, int64_t row0, void *out);
 void tdm_avx2_rms_norm(float *out, const float *x, const float *w, int64_t dim, float eps);
 void tdm_avx2_rope(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,
                    tdm_rope_pairing pairing);

@@ -7,7 +7,7 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
     kernels->linear_f32 = tdm_avx2_linear_f32;
     kernels->linear_i8 = tdm_avx2_linear_i8;
     kernels->quantize = tdm_avx2_quantize;
-    kernels->pack_bytes = tdm_avx2_pack_bytes;
+    kernels->layout = tdm_avx2_layout;
     kernels->pack = tdm_avx2_pack;
     kernels->rms_norm = tdm_avx2_rms_norm;
     kernels->layer_norm = tdm_avx2_layer_norm;

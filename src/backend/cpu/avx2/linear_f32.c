@@ -66,8 +66,10 @@ static void dequant_brain_halves(const uint8_t *row, int64_t n, float *out) {
     }
 }
 
-static void dequant_row(tdm_dtype dtype, const uint8_t *row, int64_t n, float *out) {
-    switch ((int)dtype) {
+static void dequant_row(const tdm_weight *w, int64_t o, float *out) {
+    const uint8_t *row = w->data + (size_t)o * w->row_bytes;
+    int64_t n = w->n_in;
+    switch (w->mode == TDM_WEIGHT_PLAIN ? (int)w->dtype : TDM_DTYPE_COUNT) {
     case TDM_DTYPE_F16:
         dequant_halves(row, n, out);
         break;
@@ -95,8 +97,11 @@ static void dequant_row(tdm_dtype dtype, const uint8_t *row, int64_t n, float *o
     case TDM_DTYPE_Q5_K:
         dequant_blocks(TDM_DTYPE_Q5_K, row, n, out);
         break;
-    default:
+    case TDM_DTYPE_Q6_K:
         dequant_blocks(TDM_DTYPE_Q6_K, row, n, out);
+        break;
+    default: /* the others by their plain decoders */
+        tdm_weight_row(w, o, out);
         break;
     }
 }
@@ -208,7 +213,8 @@ static void panel_bf16(const tdm_cpu_linear_job *job, const uint8_t *const *w, i
 void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                          int64_t tok1, void *scratch) {
     const tdm_weight *weight = job->weight;
-    tdm_dtype dtype = weight->dtype;
+    /* U32: several tensors, no dense rows. */
+    tdm_dtype dtype = weight->mode == TDM_WEIGHT_PLAIN ? weight->dtype : TDM_DTYPE_U32;
     float *rows = scratch; /* [ROWS, n_in] */
     bool is_half = dtype == TDM_DTYPE_F16 || dtype == TDM_DTYPE_BF16;
     bool is_direct = dtype == TDM_DTYPE_F32 || (is_half && tok1 - tok0 <= DIRECT_TOKENS);
@@ -218,7 +224,7 @@ void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t ro
         for (int64_t r = 0; r < n_rows; ++r) {
             w[r] = weight->data + (size_t)(o + r) * weight->row_bytes;
             if (!is_direct) {
-                dequant_row(dtype, w[r], weight->n_in, rows + r * weight->n_in);
+                dequant_row(weight, o + r, rows + r * weight->n_in);
                 w[r] = (const uint8_t *)(rows + r * weight->n_in);
             }
         }

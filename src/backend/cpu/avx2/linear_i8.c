@@ -5,7 +5,8 @@
  * sum, and then follow the f32 law of cpu_priv.h.
  *
  * How many vectors fit 16 bits: |sum| <= 2 * vectors * largest * 127 <= 32767 gives 8 for 4 bits,
- * 4 for 5 bits, 2 for 6 bits; 8-bit weights are multiplied as |w| * (x with w's sign), 1 vector. */
+ * 4 for 5 bits, 2 for 6 bits; signed weights are multiplied as |w| * (x with w's sign): 1 vector of
+ * bytes up to 128, 8 of E2M1's levels up to 12. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
 #include "backend/cpu/avx2/linear_i8_inl.h"
@@ -15,49 +16,67 @@
 /* Keeps the compiler from reordering 16-bit sums, which makes it spill every product (gcc 12). */
 #define PIN(v) __asm__("" : "+x"(v))
 
-TDM_INLINE int sum_depth(tdm_dtype dtype) {
-    switch ((int)dtype) {
-    case TDM_DTYPE_Q8_0:
+TDM_INLINE int sum_depth(int form) {
+    switch (form_bits(form)) {
+    case 8:
         return 1;
-    case TDM_DTYPE_Q6_K:
+    case 6:
         return 2;
-    case TDM_DTYPE_Q5_0:
-    case TDM_DTYPE_Q5_1:
-    case TDM_DTYPE_Q5_K:
+    case 5:
         return 4;
-    default:
-        return 8;
+    default: /* halves that are summed apart end after four vectors */
+        return form == FORM_IQ4 ? 1 : form_is_pair(form) || form_has_halves(form) ? 4 : 8;
     }
 }
 
 /* Products of one vector of weights and four activations, in 16 bits. */
-TDM_INLINE __m256i products(tdm_dtype dtype, __m256i w, __m256i magnitude, __m256i x) {
-    if (dtype == TDM_DTYPE_Q8_0) {
+TDM_INLINE __m256i products(int form, __m256i w, __m256i magnitude, __m256i x) {
+    if (form_is_signed(form)) {
         return _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, w));
     }
     return _mm256_maddubs_epi16(w, x);
 }
 
+/* zero * v for the zero points that forms have. */
+TDM_INLINE __m256i times_zero(int form, __m256i v) {
+    switch (form_zero(form)) {
+    case 1:
+        return v;
+    case 4:
+        return _mm256_slli_epi32(v, 2);
+    case 8:
+        return _mm256_slli_epi32(v, 3);
+    case 16:
+        return _mm256_slli_epi32(v, 4);
+    case 32:
+        return _mm256_slli_epi32(v, 5);
+    default: /* -128 */
+        return _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(v, 7));
+    }
+}
+
 /* The integer sums of a block: 8 rows by n tokens. q[t] points at the block's 32 activations. */
-TDM_INLINE void block_sums(tdm_dtype dtype, int is_packed, int n, const uint8_t *p,
+TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
                            const block_scales *scales, const int8_t *const *q,
-                           const tdm_cpu_x8_block *const *xb, __m256i *sums) {
-    const int depth = sum_depth(dtype);
+                           const tdm_cpu_x8_block *const *xb, __m256i *sums, __m256i *lasts) {
+    const int depth = sum_depth(form);
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i part[TILE_MAX];
     for (int g = 0; g < 8 / depth; ++g) {
+        const int is_last = g * depth >= 4;
         __m256i factor = ones;
-        if (dtype == TDM_DTYPE_Q6_K) { /* both 16-bit lanes of a row hold its half's scale */
+        if (form_has_halves(form)) { /* both 16-bit lanes of a row hold its half's scale */
             factor =
-                g < 2 ? _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(scales->pairs, 0xa0), 0xa0)
-                      : _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(scales->pairs, 0xf5), 0xf5);
+                !is_last
+                    ? _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(scales->pairs, 0xa0), 0xa0)
+                    : _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(scales->pairs, 0xf5), 0xf5);
         }
         for (int i = 0; i < depth; ++i) {
             int j = depth == 8 ? (i >> 1) + 4 * (i & 1) : g * depth + i;
-            __m256i w = panel_vector(dtype, is_packed, p, j);
-            __m256i magnitude = dtype == TDM_DTYPE_Q8_0 ? _mm256_abs_epi8(w) : w;
+            __m256i w = panel_vector(form, is_packed, p, j);
+            __m256i magnitude = form_is_signed(form) ? _mm256_abs_epi8(w) : w;
             for (int t = 0; t < n; ++t) {
-                __m256i v = products(dtype, w, magnitude, broadcast4(q[t] + 4 * j));
+                __m256i v = products(form, w, magnitude, broadcast4(q[t] + 4 * j));
                 if (i == 0) {
                     part[t] = v;
                 } else {
@@ -68,20 +87,16 @@ TDM_INLINE void block_sums(tdm_dtype dtype, int is_packed, int n, const uint8_t 
         }
         for (int t = 0; t < n; ++t) {
             __m256i wide = _mm256_madd_epi16(part[t], factor);
-            sums[t] = g == 0 ? wide : _mm256_add_epi32(sums[t], wide);
+            __m256i *sum = form_is_pair(form) && is_last ? &lasts[t] : &sums[t];
+            int is_first = g == 0 || (form_is_pair(form) && g * depth == 4);
+            *sum = is_first ? wide : _mm256_add_epi32(*sum, wide);
         }
     }
-    for (int t = 0; t < n; ++t) {
-        if (dtype == TDM_DTYPE_Q6_K) {
-            int32_t halves = 0;
-            memcpy(&halves, xb[t]->half_sums, sizeof halves);
-            __m256i zero = _mm256_madd_epi16(scales->pairs, _mm256_set1_epi32(halves));
-            sums[t] = _mm256_sub_epi32(sums[t], _mm256_slli_epi32(zero, 5));
-        } else if (block_zero(dtype) != 0) {
-            int shift = block_zero(dtype) == 8 ? 3 : 4;
-            __m256i zero = _mm256_slli_epi32(_mm256_set1_epi32(xb[t]->sum), shift);
-            sums[t] = _mm256_sub_epi32(sums[t], zero);
-        }
+    for (int t = 0; t < n && form_zero(form) != 0; ++t) {
+        __m256i zero = form_has_halves(form)
+                           ? _mm256_madd_epi16(scales->pairs, broadcast_halves(xb[t]))
+                           : _mm256_set1_epi32(xb[t]->sum);
+        sums[t] = _mm256_sub_epi32(sums[t], times_zero(form, zero));
     }
 }
 
@@ -90,7 +105,7 @@ TDM_INLINE void block_sums(tdm_dtype dtype, int is_packed, int n, const uint8_t 
 void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                         int64_t tok1, void *scratch) {
     const tdm_weight *w = job->weight;
-    KERNELS[w->dtype][w->packed != NULL ? 1 : 0](job, row0, row1, tok0, tok1, scratch);
+    KERNELS[w->layout][w->packed != NULL ? 1 : 0](job, row0, row1, tok0, tok1, scratch);
 }
 
 /* As the scalar twin, to the bit. */

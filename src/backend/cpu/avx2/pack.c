@@ -1,16 +1,134 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packing of panels at load; see panel_inl.h for the layout. Rows past the last are packed as
- * zeros with scale zero. */
+ * Packing of panels at load; see panel_inl.h for the layout. The eight types with a form of their
+ * own are packed by vectors, everything else through the plain decoders of tensor/weight.h. Rows
+ * past the last are packed as zeros with scale zero. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
 #include "backend/cpu/avx2/panel_inl.h"
 #include "base/arith.h"
 
-size_t tdm_avx2_pack_bytes(tdm_dtype dtype, int64_t n_out, int64_t n_in) {
-    size_t n_panels = (size_t)((n_out + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS);
+/* Blocks of 32 that share a scale. */
+static int32_t period_of(const tdm_weight *w) {
+    if (w->mode != TDM_WEIGHT_PLAIN) {
+        return w->mode == TDM_WEIGHT_AFFINE ? w->group / 32 : 1;
+    }
+    switch ((int)w->dtype) {
+    case TDM_DTYPE_TQ1_0:
+    case TDM_DTYPE_TQ2_0:
+        return 8;
+    case TDM_DTYPE_Q1_0:
+        return 4;
+    case TDM_DTYPE_Q2_0:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+static int form_of_grouped(const tdm_weight *w) {
+    static const int8_t AFFINE[9] = {0,       FORM_A2, FORM_A2, FORM_A4, FORM_A4,
+                                     FORM_A5, FORM_A6, FORM_A8, FORM_A8};
+    switch (w->mode) {
+    case TDM_WEIGHT_AFFINE:
+        return AFFINE[w->bits];
+    case TDM_WEIGHT_NVFP4:
+        return FORM_E2M1_PAIR;
+    case TDM_WEIGHT_PLAIN:
+    case TDM_WEIGHT_MXFP4:
+    case TDM_WEIGHT_MXFP8:
+    case TDM_WEIGHT_MODE_COUNT:
+    default:
+        return FORM_E2M1;
+    }
+}
+
+static int form_of(const tdm_weight *w) {
+    if (w->mode != TDM_WEIGHT_PLAIN) {
+        return form_of_grouped(w);
+    }
+    switch ((int)w->dtype) {
+    case TDM_DTYPE_TQ1_0:
+    case TDM_DTYPE_TQ2_0:
+    case TDM_DTYPE_Q1_0:
+    case TDM_DTYPE_Q2_0:
+        return FORM_C2;
+    case TDM_DTYPE_IQ4_NL:
+    case TDM_DTYPE_IQ4_XS:
+        return FORM_IQ4;
+    case TDM_DTYPE_MXFP4:
+        return FORM_E2M1;
+    case TDM_DTYPE_NVFP4:
+        return FORM_E2M1_PAIR;
+    case TDM_DTYPE_IQ1_S:
+    case TDM_DTYPE_IQ2_XXS:
+    case TDM_DTYPE_IQ3_XXS:
+    case TDM_DTYPE_IQ3_S:
+        return FORM_C8;
+    case TDM_DTYPE_IQ1_M:
+    case TDM_DTYPE_IQ2_XS:
+    case TDM_DTYPE_IQ2_S:
+        return FORM_C8_PAIR;
+    default: /* the rest have forms of their own name */
+        return (int)w->dtype;
+    }
+}
+
+void tdm_avx2_layout(tdm_weight *weight, bool is_mapped) {
+    size_t n_panels = (size_t)((weight->n_out + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS);
     size_t bytes = 0;
-    return tdm_mul_size(n_panels, packed_panel(dtype, n_in), &bytes) ? bytes : SIZE_MAX;
+    weight->layout = form_of(weight);
+    weight->period = period_of(weight);
+    if (!is_mapped) {
+        size_t panel = packed_panel(weight->layout, weight->n_in, weight->period);
+        weight->packed_bytes = tdm_mul_size(n_panels, panel, &bytes) ? bytes : SIZE_MAX;
+    }
+}
+
+/* Columns of eight rows in the packed state. */
+TDM_INLINE void pack_bits(int bits, const __m256i v[8], uint8_t *p) {
+    __m256i *out = (__m256i *)(void *)p;
+    if (bits == 8) {
+        for (int j = 0; j < 8; ++j) {
+            _mm256_storeu_si256(out + j, v[j]);
+        }
+        return;
+    }
+    if (bits == 2) {
+        for (int i = 0; i < 2; ++i) {
+            __m256i all = v[4 * i];
+            for (int k = 1; k < 4; ++k) {
+                all =
+                    _mm256_or_si256(all, _mm256_sll_epi16(v[4 * i + k], _mm_cvtsi32_si128(2 * k)));
+            }
+            _mm256_storeu_si256(out + i, all);
+        }
+        return;
+    }
+    const __m256i low4 = _mm256_set1_epi8(15);
+    for (int j = 0; j < 4; ++j) {
+        __m256i high = _mm256_slli_epi16(_mm256_and_si256(v[j + 4], low4), 4);
+        _mm256_storeu_si256(out + j, _mm256_or_si256(_mm256_and_si256(v[j], low4), high));
+    }
+    if (bits == 5) {
+        __m256i all = _mm256_setzero_si256();
+        for (int j = 0; j < 8; ++j) {
+            __m256i bit = _mm256_and_si256(_mm256_srli_epi16(v[j], 4), _mm256_set1_epi8(1));
+            all = _mm256_or_si256(all, _mm256_sll_epi16(bit, _mm_cvtsi32_si128(j)));
+        }
+        _mm256_storeu_si256(out + 4, all);
+    }
+    if (bits == 6) {
+        for (int half = 0; half < 2; ++half) {
+            __m256i all = _mm256_setzero_si256();
+            for (int j = 0; j < 4; ++j) {
+                __m256i two =
+                    _mm256_and_si256(_mm256_srli_epi16(v[4 * half + j], 4), _mm256_set1_epi8(3));
+                all = _mm256_or_si256(all, _mm256_sll_epi16(two, _mm_cvtsi32_si128(2 * j)));
+            }
+            _mm256_storeu_si256(out + 4 + half, all);
+        }
+    }
 }
 
 TDM_INLINE void pack_ints(tdm_dtype dtype, const uint8_t *const rows[8], int n_rows, int64_t b,
@@ -20,37 +138,7 @@ TDM_INLINE void pack_ints(tdm_dtype dtype, const uint8_t *const rows[8], int n_r
         v[r] = r < n_rows ? block_ints(dtype, rows[r], b) : _mm256_setzero_si256();
     }
     transpose8(v);
-    __m256i *out = (__m256i *)(void *)p;
-    if (dtype == TDM_DTYPE_Q8_0) {
-        for (int j = 0; j < 8; ++j) {
-            _mm256_storeu_si256(out + j, v[j]);
-        }
-        return;
-    }
-    const __m256i low4 = _mm256_set1_epi8(15);
-    for (int j = 0; j < 4; ++j) {
-        __m256i high = _mm256_slli_epi16(_mm256_and_si256(v[j + 4], low4), 4);
-        _mm256_storeu_si256(out + j, _mm256_or_si256(_mm256_and_si256(v[j], low4), high));
-    }
-    if (packed_ints(dtype) == 160) {
-        __m256i bits = _mm256_setzero_si256();
-        for (int j = 0; j < 8; ++j) {
-            __m256i bit = _mm256_and_si256(_mm256_srli_epi16(v[j], 4), _mm256_set1_epi8(1));
-            bits = _mm256_or_si256(bits, _mm256_sll_epi16(bit, _mm_cvtsi32_si128(j)));
-        }
-        _mm256_storeu_si256(out + 4, bits);
-    }
-    if (dtype == TDM_DTYPE_Q6_K) {
-        for (int half = 0; half < 2; ++half) {
-            __m256i bits = _mm256_setzero_si256();
-            for (int j = 0; j < 4; ++j) {
-                __m256i two =
-                    _mm256_and_si256(_mm256_srli_epi16(v[4 * half + j], 4), _mm256_set1_epi8(3));
-                bits = _mm256_or_si256(bits, _mm256_sll_epi16(two, _mm_cvtsi32_si128(2 * j)));
-            }
-            _mm256_storeu_si256(out + 4 + half, bits);
-        }
-    }
+    pack_bits(form_bits((int)dtype), v, p);
 }
 
 /* Where the two bytes of d and of the min stand in a block of the file. */
@@ -61,12 +149,12 @@ static int file_scale_at(tdm_dtype dtype) {
 static void pack_scales(tdm_dtype dtype, const uint8_t *const rows[8], int n_rows, int64_t b,
                         uint8_t *p) {
     const tdm_dtype_info *info = &TDM_DTYPES[dtype];
-    memset(p, 0, (size_t)(packed_block(dtype) - packed_ints(dtype)));
+    memset(p, 0, (size_t)(packed_block((int)dtype) - packed_ints((int)dtype)));
     for (int r = 0; r < n_rows; ++r) {
         if (dtype == TDM_DTYPE_Q6_K) {
             p[2 * r] = (uint8_t)block_half_scale(rows[r], b, 0);
             p[2 * r + 1] = (uint8_t)block_half_scale(rows[r], b, 1);
-        } else if (dtype_is_k(dtype)) {
+        } else if (form_is_k45((int)dtype)) {
             const uint8_t *super = rows[r] + (b / 8) * (int64_t)info->block_bytes;
             tdm_k4_scale_min(super + 4, (int)(b % 8), &p[r], &p[8 + r]);
         } else {
@@ -81,11 +169,11 @@ static void pack_scales(tdm_dtype dtype, const uint8_t *const rows[8], int n_row
 
 static void pack_head(tdm_dtype dtype, const uint8_t *const rows[8], int n_rows, int64_t b,
                       uint8_t *p) {
-    memset(p, 0, (size_t)packed_head(dtype));
+    memset(p, 0, (size_t)packed_head((int)dtype));
     for (int r = 0; r < n_rows; ++r) {
         const uint8_t *super = rows[r] + (b / 8) * (int64_t)TDM_DTYPES[dtype].block_bytes;
         memcpy(p + 2 * r, super + file_scale_at(dtype), 2);
-        if (packed_head(dtype) == 32) {
+        if (packed_head((int)dtype) == 32) {
             memcpy(p + 16 + 2 * r, super + 2, 2);
         }
     }
@@ -93,49 +181,175 @@ static void pack_head(tdm_dtype dtype, const uint8_t *const rows[8], int n_rows,
 
 TDM_INLINE void pack_panel(tdm_dtype dtype, const tdm_weight *w, int64_t panel) {
     const uint8_t *rows[8];
-    uint8_t *p = (uint8_t *)w->packed + (size_t)panel * packed_panel(dtype, w->n_in);
+    uint8_t *p = (uint8_t *)w->packed + (size_t)panel * packed_panel((int)dtype, w->n_in, 8);
     int64_t row0 = panel * TDM_CPU_PANEL_ROWS;
     int n_rows = (int)tdm_cpu_min(TDM_CPU_PANEL_ROWS, w->n_out - row0);
     for (int r = 0; r < 8; ++r) {
         rows[r] = w->data + (size_t)(row0 + (r < n_rows ? r : 0)) * w->row_bytes;
     }
     for (int64_t b = 0; b < w->n_in / 32; ++b) {
-        if (packed_head(dtype) > 0 && b % 8 == 0) {
+        if (packed_head((int)dtype) > 0 && b % 8 == 0) {
             pack_head(dtype, rows, n_rows, b, p);
-            p += packed_head(dtype);
+            p += packed_head((int)dtype);
         }
         pack_ints(dtype, rows, n_rows, b, p);
-        pack_scales(dtype, rows, n_rows, b, p + packed_ints(dtype));
-        p += packed_block(dtype);
+        pack_scales(dtype, rows, n_rows, b, p + packed_ints((int)dtype));
+        p += packed_block((int)dtype);
+    }
+}
+
+/* Block b of eight rows by the plain decoders; rows past the last are zeros. */
+static void gather(const tdm_weight *w, int64_t row0, int64_t b, tdm_block32 blocks[8]) {
+    for (int64_t r = 0; r < 8; ++r) {
+        if (row0 + r < w->n_out) {
+            tdm_weight_block(w, row0 + r, b, &blocks[r]);
+        } else {
+            blocks[r] = (tdm_block32){0};
+        }
+    }
+}
+
+/* The code of a level; zero's is 0. */
+static uint8_t code_of(int form, int8_t level) {
+    const int8_t *levels = form == FORM_IQ4 ? TDM_LEVELS_IQ4 : TDM_LEVELS_E2M1;
+    uint8_t code = 0;
+    while (code < 15 && levels[code] != level) {
+        ++code;
+    }
+    return code;
+}
+
+/* Integers of eight blocks as columns: as a register will hold them, or as they are packed. */
+static void gather_ints(int form, bool is_packed, const tdm_block32 blocks[8], __m256i v[8]) {
+    bool has_codes = is_packed && form_has_table(form);
+    int zero = form_is_signed(form) ? 0 : form_zero(form);
+    for (int r = 0; r < 8; ++r) {
+        uint8_t ints[32];
+        for (int i = 0; i < 32; ++i) {
+            int8_t w = blocks[r].w[i];
+            ints[i] = has_codes ? code_of(form, w) : (uint8_t)(w + zero);
+        }
+        v[r] = load256(ints);
+    }
+    transpose8(v);
+}
+
+static void put_f32(uint8_t *p, int r, float value) {
+    memcpy(p + 4 * r, &value, sizeof value);
+}
+
+static void put_f16(uint8_t *p, int r, float value) {
+    uint16_t half = tdm_f16_from_f32(value);
+    memcpy(p + 2 * r, &half, sizeof half);
+}
+
+static void put_head(int form, const tdm_block32 blocks[8], uint8_t *p) {
+    for (int r = 0; r < 8; ++r) {
+        if (form_has_period(form)) {
+            put_f32(p, r, blocks[r].d[0]);
+            if (form_has_min(form)) {
+                put_f32(p + 32, r, blocks[r].m);
+            }
+        } else { /* Q2_K, Q3_K */
+            put_f16(p, r, blocks[r].d[0]);
+            if (form == FORM_Q2_K) {
+                put_f16(p + 16, r, -blocks[r].m);
+            }
+        }
+    }
+}
+
+static void put_scales(int form, const tdm_block32 blocks[8], uint8_t *p) {
+    for (int r = 0; r < 8; ++r) {
+        for (int h = 0; h < 2; ++h) {
+            if (form_is_pair(form)) {
+                put_f32(p + 32 * h, r, blocks[r].d[h]);
+            } else if (form_has_halves(form)) {
+                p[2 * r + h] = (uint8_t)blocks[r].scale[h];
+                if (form == FORM_Q2_K) {
+                    p[16 + 2 * r + h] = (uint8_t)blocks[r].min[h];
+                }
+            }
+        }
+    }
+}
+
+static void pack_any(const tdm_weight *w, int64_t panel) {
+    int form = w->layout;
+    int32_t period = packed_period(form, w->period);
+    uint8_t *p = (uint8_t *)w->packed + (size_t)panel * packed_panel(form, w->n_in, w->period);
+    for (int64_t b = 0; b < w->n_in / 32; ++b) {
+        tdm_block32 blocks[8];
+        __m256i v[8];
+        gather(w, panel * TDM_CPU_PANEL_ROWS, b, blocks);
+        if (packed_head(form) > 0 && b % period == 0) {
+            put_head(form, blocks, p);
+            p += packed_head(form);
+        }
+        gather_ints(form, true, blocks, v);
+        pack_bits(form_bits(form), v, p);
+        put_scales(form, blocks, p + packed_ints(form));
+        p += packed_block(form);
+    }
+}
+
+void tdm_avx2_open(const tdm_weight *w, int64_t row0, void *out) {
+    int form = w->layout;
+    uint8_t *p = out;
+    for (int64_t b = 0; b < w->n_in / 32; ++b, p += open_bytes(form)) {
+        open_block *open = (open_block *)(void *)p;
+        open_mins *mins = (open_mins *)(void *)(p + sizeof(open_block));
+        tdm_block32 blocks[8];
+        __m256i v[8];
+        gather(w, row0, b, blocks);
+        gather_ints(form, false, blocks, v);
+        pack_bits(8, v, open->w[0]);
+        for (int r = 0; r < 8; ++r) {
+            open->d[r] = blocks[r].d[0];
+            if (form_has_halves(form)) {
+                open->u.half_scales[2 * r] = (int16_t)blocks[r].scale[0];
+                open->u.half_scales[2 * r + 1] = (int16_t)blocks[r].scale[1];
+            } else {
+                open->u.m[r] = form_is_pair(form) ? blocks[r].d[1] : blocks[r].m;
+            }
+            if (form == FORM_Q2_K) {
+                mins->m[r] = blocks[r].m;
+                mins->half_mins[2 * r] = (int16_t)blocks[r].min[0];
+                mins->half_mins[2 * r + 1] = (int16_t)blocks[r].min[1];
+            }
+        }
     }
 }
 
 void tdm_avx2_pack(const tdm_weight *weight, int64_t panel0, int64_t panel1) {
     for (int64_t i = panel0; i < panel1; ++i) {
-        switch ((int)weight->dtype) {
-        case TDM_DTYPE_Q4_0:
+        switch (weight->layout) {
+        case FORM_Q4_0:
             pack_panel(TDM_DTYPE_Q4_0, weight, i);
             break;
-        case TDM_DTYPE_Q4_1:
+        case FORM_Q4_1:
             pack_panel(TDM_DTYPE_Q4_1, weight, i);
             break;
-        case TDM_DTYPE_Q5_0:
+        case FORM_Q5_0:
             pack_panel(TDM_DTYPE_Q5_0, weight, i);
             break;
-        case TDM_DTYPE_Q5_1:
+        case FORM_Q5_1:
             pack_panel(TDM_DTYPE_Q5_1, weight, i);
             break;
-        case TDM_DTYPE_Q8_0:
+        case FORM_Q8_0:
             pack_panel(TDM_DTYPE_Q8_0, weight, i);
             break;
-        case TDM_DTYPE_Q4_K:
+        case FORM_Q4_K:
             pack_panel(TDM_DTYPE_Q4_K, weight, i);
             break;
-        case TDM_DTYPE_Q5_K:
+        case FORM_Q5_K:
             pack_panel(TDM_DTYPE_Q5_K, weight, i);
             break;
-        default:
+        case FORM_Q6_K:
             pack_panel(TDM_DTYPE_Q6_K, weight, i);
+            break;
+        default:
+            pack_any(weight, i);
             break;
         }
     }

@@ -6,62 +6,80 @@
  *
  *     vector j of a block (j = 0..7), dword lane r:  columns 4j, 4j+1, 4j+2, 4j+3 of row r
  *
- * Two forms:
+ * Two states:
  *  - open (scratch, made while multiplying): integers as bytes, scales as f32;
- *  - packed (made at load, as many bytes as the file's form or hardly more): nibble byte i of
- * vector j keeps vector j's value low and vector j+4's high; then, by type, Q5_*: 32 bytes, bit j
- * of byte i = fifth bit of vector j's byte i Q6_K: 2 x 32 bytes, bits 2j..2j+1 of byte i of the
- * first (second) = upper bits of vector j (j + 4) Q8_0: 8 vectors of bytes in place of nibbles then
- * eight f16 d (and eight f16 m); K types: eight u8 scales and eight u8 mins, Q6_K: eight pairs of
- * i8 scales; the f16 d (and dmin) of a K type stand before each eight blocks. */
+ *  - packed (made at load, as many bytes as the file's form or hardly more), by the form's bits:
+ *      2  byte i of vectors j = 4v .. 4v + 3 as crumbs of one byte, lowest first
+ *      4  byte i of vector j low and of vector j + 4 high
+ *      5  as 4; then 32 bytes, bit j of byte i = fifth bit of vector j's byte i
+ *      6  as 4; then 2 x 32 bytes, bits 2(j & 3) of byte i of the first (second) = upper bits of
+ *         vector j below 4 (from 4 on)
+ *      8  as open
+ *    and then scales: eight f16 d (and eight f16 m); Q4_K, Q5_K: eight u8 scales and eight u8 mins;
+ *    integers of halves: eight pairs of i8, for Q2_K again for mins; pairs: 2 x eight f32 d. f16 d
+ *    (and min) of K types stand before each eight blocks, f32 d (and min) of the forms with a
+ *    period before each period of blocks. */
 #ifndef TDM_BACKEND_CPU_AVX2_PANEL_INL_H
 #define TDM_BACKEND_CPU_AVX2_PANEL_INL_H
 
 #include "backend/cpu/avx2/block_inl.h"
+#include "backend/cpu/avx2/form_inl.h"
 
 typedef struct open_block {
     uint8_t w[8][32];
     float d[8];
     union {
-        float m[8];
-        int16_t half_scales[16]; /* Q6_K: first and last half of each row */
+        float m[8];              /* min, or the last half's scale of a pair */
+        int16_t half_scales[16]; /* first and last half of each row */
     } u;
 } open_block;
 
-TDM_INLINE int dtype_is_k(tdm_dtype dtype) {
-    return dtype == TDM_DTYPE_Q4_K || dtype == TDM_DTYPE_Q5_K || dtype == TDM_DTYPE_Q6_K;
+/* Q2_K alone has more: it lies behind its open_block. */
+typedef struct open_mins {
+    float m[8];
+    int16_t half_mins[16];
+} open_mins;
+
+TDM_INLINE size_t open_bytes(int form) {
+    return sizeof(open_block) + (form == FORM_Q2_K ? sizeof(open_mins) : 0);
 }
 
 /* Bytes of integers of one packed block. */
-TDM_INLINE int packed_ints(tdm_dtype dtype) {
-    switch ((int)dtype) {
-    case TDM_DTYPE_Q8_0:
-        return 256;
-    case TDM_DTYPE_Q6_K:
-        return 192;
-    case TDM_DTYPE_Q5_0:
-    case TDM_DTYPE_Q5_1:
-    case TDM_DTYPE_Q5_K:
-        return 160;
-    default:
-        return 128;
-    }
+TDM_INLINE int packed_ints(int form) {
+    return 32 * form_bits(form);
 }
 
 /* Bytes of one packed block with its scales. */
-TDM_INLINE int packed_block(tdm_dtype dtype) {
-    int has_two = block_has_min(dtype) && !dtype_is_k(dtype);
-    return packed_ints(dtype) + (has_two ? 32 : 16);
+TDM_INLINE int packed_block(int form) {
+    if (form_has_period(form)) {
+        return packed_ints(form);
+    }
+    if (form_is_pair(form)) {
+        return packed_ints(form) + 64;
+    }
+    bool has_two = form == FORM_Q2_K || (form_has_min(form) && !form_is_k45(form));
+    return packed_ints(form) + (has_two ? 32 : 16);
 }
 
-/* Bytes before each eight blocks. */
-TDM_INLINE int packed_head(tdm_dtype dtype) {
-    return dtype == TDM_DTYPE_Q6_K ? 16 : dtype_is_k(dtype) ? 32 : 0;
+/* Bytes before each period of blocks. */
+TDM_INLINE int packed_head(int form) {
+    if (form_has_period(form)) {
+        return form_has_min(form) ? 64 : 32;
+    }
+    return form == FORM_Q6_K || form == FORM_Q3_K   ? 16
+           : form == FORM_Q2_K || form_is_k45(form) ? 32
+                                                    : 0;
 }
 
-TDM_INLINE size_t packed_panel(tdm_dtype dtype, int64_t n_in) {
+/* Blocks between two heads. */
+TDM_INLINE int32_t packed_period(int form, int32_t period) {
+    return form_has_period(form) ? period : 8;
+}
+
+TDM_INLINE size_t packed_panel(int form, int64_t n_in, int32_t period) {
     size_t n = (size_t)(n_in / 32);
-    return n * (size_t)packed_block(dtype) + n / 8 * (size_t)packed_head(dtype);
+    size_t every = (size_t)packed_period(form, period);
+    return n * (size_t)packed_block(form) + (n + every - 1) / every * (size_t)packed_head(form);
 }
 
 /* Rows of dwords to columns of dwords. */
@@ -85,19 +103,27 @@ TDM_INLINE void transpose8(__m256i v[8]) {
 }
 
 /* Vector j of a packed block at p, or of an open one. */
-TDM_INLINE __m256i panel_vector(tdm_dtype dtype, int is_packed, const uint8_t *p, int j) {
-    if (!is_packed || dtype == TDM_DTYPE_Q8_0) {
+TDM_INLINE __m256i panel_vector(int form, int is_packed, const uint8_t *p, int j) {
+    const int bits = form_bits(form);
+    if (!is_packed || bits == 8) {
         return load256(p + 32 * j);
+    }
+    if (bits == 2) {
+        __m256i c = _mm256_srli_epi16(load256(p + 32 * (j / 4)), 2 * (j & 3));
+        return _mm256_and_si256(c, _mm256_set1_epi8(3));
     }
     __m256i v = load256(p + 32 * (j & 3));
     v = _mm256_and_si256(j < 4 ? v : _mm256_srli_epi16(v, 4), _mm256_set1_epi8(15));
-    if (dtype == TDM_DTYPE_Q6_K) {
+    if (form_has_table(form)) {
+        return _mm256_shuffle_epi8(form_table(form), v);
+    }
+    if (bits == 6) {
         __m256i h = load256(p + 128 + 32 * (j / 4));
         int up = 4 - 2 * (j & 3);
         h = up >= 0 ? _mm256_slli_epi16(h, up) : _mm256_srli_epi16(h, -up);
         return _mm256_or_si256(v, _mm256_and_si256(h, _mm256_set1_epi8(0x30)));
     }
-    if (packed_ints(dtype) == 160) {
+    if (bits == 5) {
         __m256i h = load256(p + 128);
         h = j <= 4 ? _mm256_slli_epi16(h, 4 - j) : _mm256_srli_epi16(h, j - 4);
         return _mm256_or_si256(v, _mm256_and_si256(h, _mm256_set1_epi8(0x10)));

@@ -4,10 +4,12 @@
  * products follow cpu_priv.h to the letter. */
 #include "backend/cpu/cpu_priv.h"
 
-#include "backend/cpu/block_inl.h"
 #include "backend/cpu/scalar/scalar_priv.h"
 
+#include "tensor/half.h"
+
 #include <math.h>
+#include <string.h>
 
 static void store(const tdm_cpu_linear_job *job, int64_t t, int64_t o, float product) {
     float *out = job->out + t * job->ld_out + o;
@@ -22,7 +24,7 @@ void tdm_scalar_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t 
     const tdm_weight *w = job->weight;
     float *row = scratch;
     for (int64_t o = row0; o < row1; ++o) {
-        tdm_dequant_row(w->dtype, w->data + (size_t)o * w->row_bytes, w->n_in, row);
+        tdm_weight_row(w, o, row);
         for (int64_t t = tok0; t < tok1; ++t) {
             const float *x = job->x + t * job->ld_x;
             double sum = 0.0;
@@ -42,28 +44,43 @@ static int32_t dot16(const int8_t *w, const int8_t *x) {
     return sum;
 }
 
+static float add_block(tdm_block_kind kind, const tdm_block32 *w, const int8_t *q,
+                       const tdm_cpu_x8_block *xb, float acc) {
+    int32_t first = dot16(w->w, q);
+    int32_t last = dot16(w->w + 16, q + 16);
+    if (kind == TDM_BLOCK_PAIR) {
+        acc = fmaf(w->d[0] * xb->d, (float)first, acc);
+        return fmaf(w->d[1] * xb->d, (float)last, acc);
+    }
+    int32_t sum = w->scale[0] * first + w->scale[1] * last + w->offset * xb->sum;
+    acc = fmaf(w->d[0] * xb->d, (float)sum, acc);
+    if (kind == TDM_BLOCK_ONE_MIN) {
+        acc = fmaf(w->m, xb->s, acc);
+    } else if (kind == TDM_BLOCK_INT_MIN) {
+        int32_t mins = w->min[0] * xb->half_sums[0] + w->min[1] * xb->half_sums[1];
+        acc = fmaf(w->m * xb->d, (float)mins, acc);
+    }
+    return acc;
+}
+
 void tdm_scalar_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                           int64_t tok1, void *scratch) {
     const tdm_weight *w = job->weight;
     const tdm_cpu_x8 *x8 = job->x8;
     float *sums = scratch; /* [up to 64] */
+    tdm_block_kind kind = TDM_BLOCK_ONE;
+    (void)tdm_weight_kind(w, &kind);
     for (int64_t o = row0; o < row1; ++o) {
-        const uint8_t *row = w->data + (size_t)o * w->row_bytes;
         for (int64_t t0 = tok0; t0 < tok1; t0 += 64) {
             int64_t n = tdm_cpu_min(64, tok1 - t0);
             memset(sums, 0, (size_t)n * sizeof *sums);
             for (int64_t b = 0; b < w->n_in / 32; ++b) {
-                block32 block;
-                block32_decode(w->dtype, row, b, &block);
+                tdm_block32 block;
+                tdm_weight_block(w, o, b, &block);
                 for (int64_t i = 0; i < n; ++i) {
                     const int8_t *q = x8->q + (t0 + i) * x8->ld_q + 32 * b;
                     const tdm_cpu_x8_block *xb = &x8->blocks[(t0 + i) * x8->ld_blocks + b];
-                    int32_t sum = block.scale[0] * dot16(block.w, q) +
-                                  block.scale[1] * dot16(block.w + 16, q + 16);
-                    sums[i] = fmaf(block.d * xb->d, (float)sum, sums[i]);
-                    if (block.has_min) {
-                        sums[i] = fmaf(block.m, xb->s, sums[i]);
-                    }
+                    sums[i] = add_block(kind, &block, q, xb, sums[i]);
                 }
             }
             for (int64_t i = 0; i < n; ++i) {

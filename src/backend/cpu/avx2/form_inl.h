@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Forms: how int8 products see a weight, whatever file it came from. A form is a width of integers,
+ * perhaps a table that they index, a zero point, and a kind of scales; it is a constant at every
+ * kernel's call. Eight stored types have a form of their own, named like the type, because their
+ * scales pack tighter that way; every other type and mode is turned into one of the rest at load.
+ *
+ *     form        integers      scales                              made from
+ *     C2          2 bits - 1    f32 for each period of blocks       TQ1_0 TQ2_0 Q1_0 Q2_0
+ *     A2 .. A6    2 to 6 bits   the same, and f32 mins              affine of 1 to 6 bits
+ *     A8          bytes + 128   the same, and f32 mins              affine of 8 bits
+ *     IQ4 E2M1    table of 16   f32 for each block                  IQ4_NL IQ4_XS, MXFP4 of both kinds
+ *     E2M1_PAIR   table of 16   f32 for each half block             NVFP4 of both kinds
+ *     C8, C8_PAIR bytes         f32 for each block, half block      IQ1, IQ2, IQ3
+ *     Q2_K Q3_K   2 and 4 bits  integers for each half, f16 for 8   themselves */
+#ifndef TDM_BACKEND_CPU_AVX2_FORM_INL_H
+#define TDM_BACKEND_CPU_AVX2_FORM_INL_H
+
+#include "backend/cpu/avx2/math_inl.h"
+#include "contract/dtype.h"
+#include "tensor/levels.h"
+
+enum {
+    FORM_Q4_0 = TDM_DTYPE_Q4_0,
+    FORM_Q4_1 = TDM_DTYPE_Q4_1,
+    FORM_Q5_0 = TDM_DTYPE_Q5_0,
+    FORM_Q5_1 = TDM_DTYPE_Q5_1,
+    FORM_Q8_0 = TDM_DTYPE_Q8_0,
+    FORM_Q2_K = TDM_DTYPE_Q2_K,
+    FORM_Q3_K = TDM_DTYPE_Q3_K,
+    FORM_Q4_K = TDM_DTYPE_Q4_K,
+    FORM_Q5_K = TDM_DTYPE_Q5_K,
+    FORM_Q6_K = TDM_DTYPE_Q6_K,
+    FORM_C2 = TDM_DTYPE_COUNT,
+    FORM_A2,
+    FORM_A4,
+    FORM_A5,
+    FORM_A6,
+    FORM_A8,
+    FORM_IQ4,
+    FORM_E2M1,
+    FORM_E2M1_PAIR,
+    FORM_C8,
+    FORM_C8_PAIR,
+    FORM_COUNT
+};
+
+/* The eight that are read and packed type by type. */
+TDM_INLINE int form_is_stored(int form) {
+    return form < TDM_DTYPE_COUNT && form != FORM_Q2_K && form != FORM_Q3_K;
+}
+
+TDM_INLINE int form_bits(int form) {
+    switch (form) {
+    case FORM_Q2_K:
+    case FORM_C2:
+    case FORM_A2:
+        return 2;
+    case FORM_Q5_0:
+    case FORM_Q5_1:
+    case FORM_Q5_K:
+    case FORM_A5:
+        return 5;
+    case FORM_Q6_K:
+    case FORM_A6:
+        return 6;
+    case FORM_Q8_0:
+    case FORM_A8:
+    case FORM_C8:
+    case FORM_C8_PAIR:
+        return 8;
+    default:
+        return 4;
+    }
+}
+
+TDM_INLINE int form_has_table(int form) {
+    return form == FORM_IQ4 || form == FORM_E2M1 || form == FORM_E2M1_PAIR;
+}
+
+/* Whether a vector of weights is signed once it is in a register. */
+TDM_INLINE int form_is_signed(int form) {
+    return form_bits(form) == 8 || form_has_table(form);
+}
+
+/* What is subtracted from the integers in a register. */
+TDM_INLINE int form_zero(int form) {
+    switch (form) {
+    case FORM_C2:
+        return 1;
+    case FORM_Q3_K:
+        return 4;
+    case FORM_Q4_0:
+        return 8;
+    case FORM_Q5_0:
+        return 16;
+    case FORM_Q6_K:
+        return 32;
+    case FORM_A8:
+        return -128;
+    default:
+        return 0;
+    }
+}
+
+/* An f32 min for each block. */
+TDM_INLINE int form_has_min(int form) {
+    return form == FORM_Q4_1 || form == FORM_Q5_1 || form == FORM_Q4_K || form == FORM_Q5_K ||
+           (form >= FORM_A2 && form <= FORM_A8);
+}
+
+/* Integer scales of the halves. */
+TDM_INLINE int form_has_halves(int form) {
+    return form == FORM_Q2_K || form == FORM_Q3_K || form == FORM_Q6_K;
+}
+
+/* f32 scales of the halves. */
+TDM_INLINE int form_is_pair(int form) {
+    return form == FORM_E2M1_PAIR || form == FORM_C8_PAIR;
+}
+
+/* u8 scales and mins under f16 ones. */
+TDM_INLINE int form_is_k45(int form) {
+    return form == FORM_Q4_K || form == FORM_Q5_K;
+}
+
+/* f32 scales that stand before their blocks. */
+TDM_INLINE int form_has_period(int form) {
+    return form >= FORM_C2 && !form_is_pair(form);
+}
+
+/* The sixteen values of a table form. */
+TDM_INLINE __m256i form_table(int form) {
+    const int8_t *levels = form == FORM_IQ4 ? TDM_LEVELS_IQ4 : TDM_LEVELS_E2M1;
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)levels));
+}
+
+#endif
