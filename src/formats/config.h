@@ -34,6 +34,16 @@ typedef struct tdm_rope_config {
     bool is_truncated;             /* yarn: correction range rounded outward (default true) */
 } tdm_rope_config;
 
+typedef struct tdm_experts_config {
+    int32_t n;                   /* 0: none */
+    int32_t n_used;              /* for each token */
+    int32_t intermediate;        /* 0: absent */
+    int32_t shared_intermediate; /* 0: no shared expert */
+    int32_t sparse_step;         /* layers whose number from 1 it divides have experts; 0: absent */
+    bool is_renormalized;        /* norm_topk_prob */
+    uint8_t is_dense[TDM_CONFIG_LAYERS_MAX]; /* mlp_only_layers */
+} tdm_experts_config;
+
 typedef struct tdm_model_config {
     const char *family; /* "llama", ...: config.json's model_type or GGUF's general.architecture;
                            borrowed */
@@ -46,6 +56,7 @@ typedef struct tdm_model_config {
     int64_t context_max;
     double norm_eps;          /* 0: the file has none under any of the usual names */
     bool has_attention_bias;  /* attention_bias */
+    bool has_qkv_bias;        /* qkv_bias, true where absent (qwen2_moe) */
     bool has_mlp_bias;        /* mlp_bias */
     bool is_tied;             /* tie_word_embeddings; for GGUF: no output.weight */
     const char *hidden_act;   /* "silu"; borrowed; NULL in GGUF, or where the class has its own */
@@ -53,6 +64,7 @@ typedef struct tdm_model_config {
     double attention_softcap; /* 0: none */
     double final_softcap;     /* of logits; 0: none */
     bool is_bidirectional;    /* use_bidirectional_attention */
+    tdm_experts_config experts;
     tdm_rope_config rope;
     bool has_local_rope;        /* sliding layers rotate by rope_local */
     tdm_rope_config rope_local; /* else equal to rope */

@@ -244,6 +244,20 @@ static tdm_status read_layer_types(tdm_model_config *out, const tdm_config_sourc
     return TDM_OK;
 }
 
+/* transformers writes 0 for a window that use_sliding_window switches off; elsewhere it would hide
+ * every key. */
+static tdm_status check_window(const tdm_model_config *out, const tdm_config_source *source,
+                               bool is_used) {
+    static const char KEY[] = "sliding_window";
+    const char *path = NULL;
+    if (!is_used || out->sliding_window != 0 || tdm_config_find(source, KEY, &path) == NULL) {
+        return TDM_OK;
+    }
+    (void)tdm_fail(source->err, TDM_E_FORMAT, "%s is 0", KEY);
+    tdm_err_limit(source->err, "1 or more, or null");
+    return tdm_config_fail(source, path, KEY, TDM_E_FORMAT);
+}
+
 /* sliding_window has been read by the table; here it is dropped where use_sliding_window says so,
  * and spread over the layers as transformers' classes do. */
 static tdm_status read_sliding(tdm_model_config *out, const tdm_config_source *source,
@@ -266,6 +280,7 @@ static tdm_status read_sliding(tdm_model_config *out, const tdm_config_source *s
     TDM_TRY(tdm_fields_read(source, &period, 1, out));
     TDM_TRY(tdm_config_bool(source, "use_sliding_window", &is_used));
     TDM_TRY(tdm_fields_read(source, &row, 1, &first));
+    TDM_TRY(check_window(out, source, is_used));
     out->sliding_window = is_used ? out->sliding_window : 0;
     TDM_TRY(find_layer_array(out, source, "layer_types", &array));
     if (array != NULL) {
@@ -276,6 +291,31 @@ static tdm_status read_sliding(tdm_model_config *out, const tdm_config_source *s
         for (int32_t i = 0; i < out->n_layers; i++) {
             out->is_sliding[i] = is_smollm3(out) ? out->has_rope[i] == 0 : i >= first;
         }
+    }
+    return TDM_OK;
+}
+
+/* mlp_only_layers: numbers of layers without experts. */
+static tdm_status read_experts(tdm_model_config *out, const tdm_config_source *source) {
+    static const char KEY[] = "mlp_only_layers";
+    const char *path = NULL;
+    const tdm_json *node = tdm_config_find(source, KEY, &path);
+    TDM_TRY(tdm_config_bool(source, "norm_topk_prob", &out->experts.is_renormalized));
+    if (node == NULL) {
+        return TDM_OK;
+    }
+    if (!tdm_json_is(node, TDM_JSON_ARRAY)) {
+        (void)tdm_fail(source->err, TDM_E_FORMAT, "%s is no array", KEY);
+        return tdm_config_fail(source, path, KEY, TDM_E_FORMAT);
+    }
+    for (size_t i = 0; i < tdm_json_len(node); i++) {
+        int64_t layer = 0;
+        if (!tdm_json_as_i64(&node->u.items[i], &layer) || layer < 0 || layer >= out->n_layers) {
+            (void)tdm_fail(source->err, TDM_E_FORMAT, "%s[%zu] is no layer", KEY, i);
+            tdm_err_limit(source->err, "0 to %d", (int)out->n_layers - 1);
+            return tdm_config_fail(source, path, KEY, TDM_E_FORMAT);
+        }
+        out->experts.is_dense[layer] = 1;
     }
     return TDM_OK;
 }
@@ -352,6 +392,8 @@ static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *sou
         class != NULL ? class->is_tied : tdm_checkpoint_find(checkpoint, "lm_head.weight") == NULL;
     TDM_TRY(tdm_config_bool(source, "tie_word_embeddings", &out->is_tied));
     TDM_TRY(tdm_config_bool(source, "attention_bias", &out->has_attention_bias));
+    out->has_qkv_bias = true;
+    TDM_TRY(tdm_config_bool(source, "qkv_bias", &out->has_qkv_bias));
     TDM_TRY(tdm_config_bool(source, "mlp_bias", &out->has_mlp_bias));
     TDM_TRY(read_bidirectional(out, source));
     if (class == NULL || !class->has_hidden_activation) {
@@ -400,5 +442,6 @@ tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *che
     TDM_TRY(read_rope(out, &source, class));
     TDM_TRY(read_no_rope(out, &source));
     TDM_TRY(read_sliding(out, &source, class));
+    TDM_TRY(read_experts(out, &source));
     return read_ids(out, &source, checkpoint);
 }

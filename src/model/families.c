@@ -11,8 +11,9 @@
 #include <string.h>
 
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_GEMMA,   &TDM_FAMILY_GEMMA2, &TDM_FAMILY_GEMMA3, &TDM_FAMILY_LLAMA,
-    &TDM_FAMILY_MISTRAL, &TDM_FAMILY_QWEN2,  &TDM_FAMILY_QWEN3,  &TDM_FAMILY_SMOLLM3,
+    &TDM_FAMILY_GEMMA,   &TDM_FAMILY_GEMMA2,    &TDM_FAMILY_GEMMA3,  &TDM_FAMILY_LLAMA,
+    &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,   &TDM_FAMILY_QWEN2,   &TDM_FAMILY_QWEN2_MOE,
+    &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE, &TDM_FAMILY_SMOLLM3,
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
 
@@ -94,9 +95,6 @@ static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
         return refuse(config, err, "layer_types",
                       "layers that are neither full nor sliding attention");
     }
-    if (config->intermediate == 0) {
-        return refuse(config, err, "intermediate_size", "no width of the MLP");
-    }
     if (config->norm_eps <= 0.0) {
         return refuse(config, err, "rms_norm_eps", "no epsilon of the norms");
     }
@@ -108,6 +106,16 @@ static tdm_status check_honoured(const tdm_model_config *config, const tdm_decod
                                  tdm_error *err) {
     if (config->has_local_rope && spec->n_ropes < 2) {
         return refuse(config, err, "rope_parameters", "one rope for each type of layer");
+    }
+    if (config->experts.n > 0 && spec->experts.n == 0) {
+        return refuse(config, err,
+                      config->container == TDM_CONTAINER_GGUF ? "expert_count" : "num_experts",
+                      "a mixture of experts");
+    }
+    for (int32_t i = 0; config->intermediate == 0 && i < config->n_layers; i++) {
+        if (!spec->layers[i].has_experts) {
+            return refuse(config, err, "intermediate_size", "no width of the MLP");
+        }
     }
     return TDM_OK;
 }
@@ -168,6 +176,32 @@ tdm_status tdm_decoder_spec_init(const tdm_model_config *config, tdm_rope_pairin
         bool is_sliding = config->n_layer_types > 0 && config->is_sliding[i] != 0;
         spec->layers[i].has_rope = true;
         spec->layers[i].window = is_sliding ? config->sliding_window : 0;
+    }
+    return TDM_OK;
+}
+
+tdm_status tdm_experts_spec_init(const tdm_model_config *config, tdm_decoder_spec *spec,
+                                 tdm_error *err) {
+    const tdm_experts_config *experts = &config->experts;
+    bool is_gguf = config->container == TDM_CONTAINER_GGUF;
+    int32_t width = experts->intermediate > 0 ? experts->intermediate : config->intermediate;
+    if (experts->n == 0) {
+        return refuse(config, err, is_gguf ? "expert_count" : "num_experts", "no experts");
+    }
+    if (experts->n_used == 0 || experts->n_used > experts->n) {
+        return refuse(config, err, is_gguf ? "expert_used_count" : "num_experts_per_tok",
+                      "no possible number of experts for a token");
+    }
+    if (width == 0) {
+        return refuse(config, err, is_gguf ? "expert_feed_forward_length" : "moe_intermediate_size",
+                      "no width of the experts");
+    }
+    spec->experts = (tdm_experts_spec){.n = experts->n,
+                                       .n_used = experts->n_used,
+                                       .intermediate = width,
+                                       .shared_intermediate = experts->shared_intermediate};
+    for (int32_t i = 0; i < config->n_layers; i++) {
+        spec->layers[i].has_experts = true;
     }
     return TDM_OK;
 }

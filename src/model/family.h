@@ -13,6 +13,7 @@ typedef struct tdm_layer_spec {
     bool has_rope;
     uint8_t rope_idx; /* of the spec's ropes; read where has_rope */
     int32_t window;   /* 0: full */
+    bool has_experts; /* in place of the MLP */
 } tdm_layer_spec;
 
 /* How many biases a linear has: by config, by habit of the family, or by what the file holds (GGUF
@@ -32,6 +33,22 @@ typedef enum tdm_qk_norm {
     TDM_QK_NORM_HEAD /* over head_dim of q and of k, before rope */
 } tdm_qk_norm;
 
+/* How safetensors name an expert's matrices and the router: blocks/experts_load.c has the table. */
+typedef enum tdm_expert_names {
+    TDM_EXPERTS_MLP,          /* mlp.experts.E.gate_proj, mlp.gate */
+    TDM_EXPERTS_BLOCK_SPARSE, /* block_sparse_moe.experts.E.w1, block_sparse_moe.gate */
+    TDM_EXPERTS_COUNT
+} tdm_expert_names;
+
+/* A mixture: softmax over all n, the n_used largest, their weights divided by their sum or not. */
+typedef struct tdm_experts_spec {
+    int32_t n, n_used;
+    int32_t intermediate;
+    int32_t shared_intermediate; /* of the expert that every token takes, gated; 0: none */
+    bool is_renormalized;
+    tdm_expert_names names;
+} tdm_experts_spec;
+
 /* One decoder. Layer: the template with f = o(attention(q, k, v)), then with f = down(act(gate h) *
  * up h). Fields that tdm_decoder_spec_init leaves at zero mean "none". */
 typedef struct tdm_decoder_spec {
@@ -47,6 +64,7 @@ typedef struct tdm_decoder_spec {
     tdm_bias_rule o_bias;
     tdm_bias_rule mlp_bias;
     tdm_rope_pairing pairing;
+    tdm_experts_spec experts; /* n 0: none */
     int32_t n_ropes;
     tdm_rope_config ropes[TDM_SPEC_ROPES_MAX];
     tdm_layer_spec layers[TDM_CONFIG_LAYERS_MAX];
@@ -66,8 +84,11 @@ extern const tdm_family TDM_FAMILY_GEMMA2;
 extern const tdm_family TDM_FAMILY_GEMMA3;
 extern const tdm_family TDM_FAMILY_LLAMA;
 extern const tdm_family TDM_FAMILY_MISTRAL;
+extern const tdm_family TDM_FAMILY_MIXTRAL;
 extern const tdm_family TDM_FAMILY_QWEN2;
+extern const tdm_family TDM_FAMILY_QWEN2_MOE;
 extern const tdm_family TDM_FAMILY_QWEN3;
+extern const tdm_family TDM_FAMILY_QWEN3_MOE;
 extern const tdm_family TDM_FAMILY_SMOLLM3;
 
 /* Common first words of a describe: scale head_dim^-1/2, every layer with the one rope, windows as
@@ -76,6 +97,13 @@ extern const tdm_family TDM_FAMILY_SMOLLM3;
 TDM_NODISCARD tdm_status tdm_decoder_spec_init(const tdm_model_config *config,
                                                tdm_rope_pairing gguf_pairing,
                                                tdm_decoder_spec *spec, tdm_error *err);
+
+/* The config's experts in every layer: n, n_used, widths. The family says the rest. */
+TDM_NODISCARD tdm_status tdm_experts_spec_init(const tdm_model_config *config,
+                                               tdm_decoder_spec *spec, tdm_error *err);
+
+/* Which layers of a qwen with experts have them. */
+void tdm_qwen_moe_layers(const tdm_model_config *config, tdm_decoder_spec *spec);
 
 /* Of gemma 1 to 3: everything that the three have in common, GELU and the scaled embedding
  * included. */

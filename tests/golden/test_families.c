@@ -193,8 +193,9 @@ static void run_kit(const char *folder, tdm_tier tier, tdm_dtype kv_dtype, int32
     assert_int_equal(tracker.live_bytes, 0);
 }
 
-static const char *const CASES[] = {"gemma", "gemma2", "gemma3"};
-static const char *const GGUF_CASES[] = {"gemma2", "gemma3"};
+static const char *const CASES[] = {"gemma",   "gemma2",    "gemma3",
+                                    "mixtral", "qwen2-moe", "qwen3-moe"};
+static const char *const GGUF_CASES[] = {"gemma2", "gemma3", "qwen3-moe"};
 
 static void checkpoints_agree(void **state) {
     (void)state;

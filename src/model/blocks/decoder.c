@@ -91,7 +91,11 @@ static void run_layer(const tdm_decoder *d, const tdm_step_ctx *ctx,
     tdm_attention_forward(&layer->attention, ctx, enter(d, &layer->attention_norms, n), out);
     leave(d, &layer->attention_norms, n);
     out = out_of(d, &layer->mlp_norms);
-    tdm_mlp_forward(&layer->mlp, ctx, enter(d, &layer->mlp_norms, n), out);
+    if (layer->has_experts) {
+        tdm_experts_forward(&layer->experts, ctx, enter(d, &layer->mlp_norms, n), out);
+    } else {
+        tdm_mlp_forward(&layer->mlp, ctx, enter(d, &layer->mlp_norms, n), out);
+    }
     leave(d, &layer->mlp_norms, n);
 }
 
@@ -171,6 +175,7 @@ static void decoder_destroy(tdm_graph *graph) {
     for (int32_t i = 0; d->layers != NULL && i < d->base.facts.n_layers; i++) {
         tdm_attention_unload(&d->layers[i].attention, d->backend);
         tdm_mlp_unload(&d->layers[i].mlp, d->backend);
+        tdm_experts_unload(&d->layers[i].experts, d->backend);
     }
     tdm_weight_deinit(d->backend, &d->embed.weight);
     tdm_weight_deinit(d->backend, &d->head.weight);
@@ -188,6 +193,12 @@ static const tdm_graph_ops DECODER_OPS = {
     .forward = decoder_forward,
     .destroy = decoder_destroy,
 };
+
+static int32_t inner_max(const tdm_model_config *config, const tdm_decoder_spec *spec) {
+    int32_t widest = config->intermediate;
+    widest = spec->experts.intermediate > widest ? spec->experts.intermediate : widest;
+    return spec->experts.shared_intermediate > widest ? spec->experts.shared_intermediate : widest;
+}
 
 static tdm_decoder *decoder_new(const tdm_alloc *alloc, const tdm_model_config *config,
                                 const tdm_decoder_spec *spec, tdm_backend *backend) {
@@ -209,6 +220,9 @@ static tdm_decoder *decoder_new(const tdm_alloc *alloc, const tdm_model_config *
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
         .intermediate = config->intermediate,
+        .inner_max = inner_max(config, spec),
+        .n_experts = spec->experts.n,
+        .n_experts_used = spec->experts.n_used,
         .norm_eps = (float)config->norm_eps,
         .attention_scale = spec->attention_scale,
         .attention_softcap = spec->attention_softcap,

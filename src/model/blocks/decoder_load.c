@@ -9,6 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
+static tdm_status load_mlp(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loader *loader,
+                           const tdm_decoder_spec *spec, int32_t idx, tdm_error *err) {
+    layer->has_experts = spec->layers[idx].has_experts;
+    if (layer->has_experts) {
+        return tdm_experts_load(&layer->experts, loader, &d->dims, spec, idx, err);
+    }
+    return tdm_mlp_load(&layer->mlp, loader, &TDM_MLP_ROLES, d->dims.hidden, d->dims.intermediate,
+                        spec->mlp_bias, idx, err);
+}
+
 static tdm_status load_layers(tdm_decoder *d, tdm_loader *loader, const tdm_decoder_spec *spec,
                               const tdm_graph_options *options, tdm_error *err) {
     int32_t n = d->base.facts.n_layers;
@@ -17,7 +27,7 @@ static tdm_status load_layers(tdm_decoder *d, tdm_loader *loader, const tdm_deco
         TDM_TRY(tdm_norm_pairs_load(&layer->attention_norms, &layer->mlp_norms, loader, spec, i,
                                     d->dims.hidden, err));
         TDM_TRY(tdm_attention_load(&layer->attention, loader, &d->dims, spec, i, err));
-        TDM_TRY(tdm_mlp_load(&layer->mlp, loader, &d->dims, spec, i, err));
+        TDM_TRY(load_mlp(d, layer, loader, spec, i, err));
         d->has_post_norms = d->has_post_norms || layer->attention_norms.post.weight != NULL ||
                             layer->mlp_norms.post.weight != NULL;
         if (options->progress != NULL && options->progress(options->progress_arg, i + 1, n)) {

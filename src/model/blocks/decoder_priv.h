@@ -7,6 +7,7 @@
 
 #include "contract/graph.h"
 #include "model/blocks/attention.h"
+#include "model/blocks/experts.h"
 #include "model/blocks/mlp.h"
 #include "model/blocks/norm.h"
 #include "model/model.h"
@@ -15,7 +16,9 @@ typedef struct tdm_decoder_layer {
     tdm_norm_pair attention_norms;
     tdm_norm_pair mlp_norms;
     tdm_attention_block attention;
+    bool has_experts; /* experts, else mlp */
     tdm_mlp_block mlp;
+    tdm_experts_block experts;
 } tdm_decoder_layer;
 
 typedef struct tdm_rope_table {

@@ -20,6 +20,37 @@ static float *take_floats(tdm_arena *arena, int64_t n, int64_t width) {
     return tdm_arena_alloc(arena, bytes, TDM_ALIGN_CACHE_LINE);
 }
 
+static int32_t *take_ids(tdm_arena *arena, int64_t n, int64_t width) {
+    int64_t count = 0;
+    return tdm_mul_i64(n, width, &count) ? tdm_arena_calloc(arena, (size_t)count, sizeof(int32_t))
+                                         : NULL;
+}
+
+/* True without experts, which need none. */
+static bool take_experts(const tdm_dims *dims, tdm_arena *arena, tdm_experts_scratch *x,
+                         int64_t n) {
+    int64_t n_used = dims->n_experts_used;
+    int64_t n_slots = 0;
+    if (dims->n_experts == 0) {
+        return true;
+    }
+    if (!tdm_mul_i64(n, n_used, &n_slots) || n_slots > INT32_MAX) {
+        return false;
+    }
+    x->logits = take_floats(arena, n, dims->n_experts);
+    x->weights = take_floats(arena, n, n_used);
+    x->gathered = take_floats(arena, n, dims->hidden);
+    x->results = take_floats(arena, n_slots, dims->hidden);
+    x->shared = take_floats(arena, n, dims->hidden);
+    x->choice = take_ids(arena, n, n_used);
+    x->slot_of = take_ids(arena, n, n_used);
+    x->token_of = take_ids(arena, n, n_used);
+    x->first = take_ids(arena, 1, (int64_t)dims->n_experts + 1);
+    return x->logits != NULL && x->weights != NULL && x->gathered != NULL && x->results != NULL &&
+           x->shared != NULL && x->choice != NULL && x->slot_of != NULL && x->token_of != NULL &&
+           x->first != NULL;
+}
+
 /* Scratch for so much, from arena; false when memory is out. */
 static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s, int64_t n,
                          int64_t n_rows, int64_t n_logits) {
@@ -34,8 +65,8 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     s->k = take_floats(arena, n, kv_dim);
     s->v = take_floats(arena, n, kv_dim);
     s->mixed = take_floats(arena, n, q_dim);
-    s->gate = take_floats(arena, n, dims->intermediate);
-    s->up = take_floats(arena, n, dims->intermediate);
+    s->gate = take_floats(arena, n, dims->inner_max);
+    s->up = take_floats(arena, n, dims->inner_max);
     for (int32_t i = 0; i < d->n_ropes; i++) {
         s->ropes[i] = take_floats(arena, n, dims->head_dim);
     }
@@ -49,14 +80,15 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
         has_ropes = has_ropes && s->ropes[i] != NULL;
     }
     return s->x != NULL && s->h != NULL && s->q != NULL && s->k != NULL && s->v != NULL &&
-           s->mixed != NULL && s->gate != NULL && s->up != NULL && has_ropes &&
-           (s->branch != NULL || !d->has_post_norms) && s->wanted != NULL && s->positions != NULL &&
-           s->tokens != NULL && s->write_spans != NULL && s->read_spans != NULL;
+           take_experts(dims, arena, &s->experts, n) && s->mixed != NULL && s->gate != NULL &&
+           s->up != NULL && has_ropes && (s->branch != NULL || !d->has_post_norms) &&
+           s->wanted != NULL && s->positions != NULL && s->tokens != NULL &&
+           s->write_spans != NULL && s->read_spans != NULL;
 }
 
 static int64_t widest(const tdm_decoder *d) {
     int64_t q_dim = (int64_t)d->dims.n_heads * d->dims.head_dim;
-    int64_t width = d->dims.hidden > d->dims.intermediate ? d->dims.hidden : d->dims.intermediate;
+    int64_t width = d->dims.hidden > d->dims.inner_max ? d->dims.hidden : d->dims.inner_max;
     return q_dim > width ? q_dim : width;
 }
 

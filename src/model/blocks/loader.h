@@ -29,6 +29,12 @@ typedef enum tdm_role {
     TDM_ROLE_ATTENTION_POST_NORM, /* sandwiches: gemma 2, gemma 3 */
     TDM_ROLE_MLP_PRE_NORM,
     TDM_ROLE_MLP_POST_NORM,
+    TDM_ROLE_ROUTER,
+    TDM_ROLE_ROUTER_BLOCK_SPARSE, /* mixtral's name of it */
+    TDM_ROLE_SHARED_GATE,         /* of the expert that every token takes */
+    TDM_ROLE_SHARED_UP,
+    TDM_ROLE_SHARED_DOWN,
+    TDM_ROLE_SHARED_MIX, /* the gate of its whole result */
     TDM_ROLE_COUNT
 } tdm_role;
 

@@ -8,14 +8,29 @@
 #include "contract/step.h"
 #include "model/family.h"
 
+/* Scratch of mixtures of experts; all NULL where a model has none. A slot is a row of results: one
+ * token in one expert; k experts a token. */
+typedef struct tdm_experts_scratch {
+    float *logits;     /* [n, experts] */
+    float *weights;    /* [n, k] */
+    float *gathered;   /* [n, hidden] */
+    float *results;    /* [n * k, hidden], by expert */
+    float *shared;     /* [n, hidden] */
+    int32_t *choice;   /* [n, k] */
+    int32_t *slot_of;  /* [n, k] */
+    int32_t *token_of; /* [n * k]: of a slot */
+    int32_t *first;    /* [experts + 1]: slots of each expert */
+} tdm_experts_scratch;
+
 /* Scratch of a graph, sized once by reserve for n tokens, rows and logits. All f32, row-major. */
 typedef struct tdm_scratch {
-    float *x;                         /* [n, hidden]: the residual */
-    float *h;                         /* [n, hidden]: normed input of a block */
-    float *q;                         /* [n, n_heads * head_dim] */
-    float *k;                         /* [n, n_kv_heads * head_dim] */
-    float *v;                         /* [n, n_kv_heads * head_dim] */
-    float *mixed;                     /* [n, n_heads * head_dim]: what attention read */
+    float *x;     /* [n, hidden]: the residual */
+    float *h;     /* [n, hidden]: normed input of a block */
+    float *q;     /* [n, n_heads * head_dim] */
+    float *k;     /* [n, n_kv_heads * head_dim] */
+    float *v;     /* [n, n_kv_heads * head_dim] */
+    float *mixed; /* [n, n_heads * head_dim]: what attention read */
+    tdm_experts_scratch experts;
     float *gate;                      /* [n, intermediate] */
     float *up;                        /* [n, intermediate] */
     float *branch;                    /* [n, hidden]: a block's result before its norm; or NULL */
@@ -29,7 +44,10 @@ typedef struct tdm_scratch {
 
 /* Model-wide sizes that blocks need. */
 typedef struct tdm_dims {
-    int32_t hidden, n_heads, n_kv_heads, head_dim, intermediate;
+    int32_t hidden, n_heads, n_kv_heads, head_dim;
+    int32_t intermediate;              /* of dense layers */
+    int32_t inner_max;                 /* widest inside of any MLP or expert */
+    int32_t n_experts, n_experts_used; /* 0: none */
     float norm_eps;
     float attention_scale;
     float attention_softcap; /* 0: none */

@@ -207,6 +207,38 @@ static void gemma_defaults(void **state) {
            TDM_E_FORMAT, "num_attention_heads is missing");
 }
 
+static void experts(void **state) {
+    tdm_model_config c =
+        must_read("{\"model_type\":\"qwen3_moe\"," BASE ",\"num_local_experts\":8,"
+                  "\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,\"norm_topk_prob\":true,"
+                  "\"decoder_sparse_step\":2,\"mlp_only_layers\":[1,3]}");
+    (void)state;
+    assert_int_equal(c.experts.n, 8);
+    assert_int_equal(c.experts.n_used, 2);
+    assert_int_equal(c.experts.intermediate, 32);
+    assert_int_equal(c.experts.shared_intermediate, 0);
+    assert_int_equal(c.experts.sparse_step, 2);
+    assert_true(c.experts.is_renormalized);
+    assert_memory_equal(c.experts.is_dense, "\0\1\0\1", 4);
+    c = must_read(
+        "{\"model_type\":\"qwen2_moe\"," BASE ",\"num_experts\":60,\"num_experts_per_tok\":4,"
+        "\"shared_expert_intermediate_size\":48,\"qkv_bias\":false,\"sliding_window\":0}");
+    assert_int_equal(c.experts.n, 60);
+    assert_int_equal(c.experts.shared_intermediate, 48);
+    assert_false(c.has_qkv_bias || c.experts.is_renormalized);
+    assert_int_equal(c.sliding_window, 0); /* written so when it is switched off */
+    c = must_read(LLAMA "}");
+    assert_int_equal(c.experts.n, 0);
+    assert_true(c.has_qkv_bias);
+    refuse(LLAMA ",\"mlp_only_layers\":[4]}", TDM_E_FORMAT, "mlp_only_layers[0]");
+    refuse(LLAMA ",\"mlp_only_layers\":[-1]}", TDM_E_FORMAT, "mlp_only_layers[0]");
+    refuse(LLAMA ",\"mlp_only_layers\":2}", TDM_E_FORMAT, "mlp_only_layers");
+    refuse(LLAMA ",\"num_experts\":1000000000}", TDM_E_FORMAT, "65536");
+    refuse(LLAMA ",\"num_experts_per_tok\":-2}", TDM_E_FORMAT, "num_experts_per_tok");
+    refuse("{\"model_type\":\"mistral\"," BASE ",\"sliding_window\":0}", TDM_E_FORMAT,
+           "sliding_window is 0");
+}
+
 static void sliding_layers(void **state) {
     tdm_model_config c =
         must_read(LLAMA ",\"sliding_window\":8,\"layer_types\":[\"sliding_attention\","
@@ -657,6 +689,7 @@ int main(void) {
         cmocka_unit_test(yarn_linear_and_partial),
         cmocka_unit_test(ropes_of_sliding_layers),
         cmocka_unit_test(gemma_defaults),
+        cmocka_unit_test(experts),
         cmocka_unit_test(sliding_layers),
         cmocka_unit_test(ids_and_nesting),
         cmocka_unit_test(refuses),

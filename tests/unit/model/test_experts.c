@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The choice of experts against what is worked by hand: order, ties, both kinds of weights, and
+ * logits that are no numbers. */
+#include "model/blocks/experts.h"
+#include "support/support.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static bool is_near(float a, double b) {
+    return fabs((double)a - b) <= 1e-6;
+}
+
+static void largest_first_with_softmax_over_all(void **state) {
+    const float logits[4] = {0.0F, logf(3.0F), logf(2.0F), logf(4.0F)};
+    int32_t ids[2] = {-1, -1};
+    float weights[2];
+    (void)state;
+    tdm_experts_choose(logits, 4, 2, false, ids, weights);
+    assert_int_equal(ids[0], 3);
+    assert_int_equal(ids[1], 1);
+    assert_true(is_near(weights[0], 0.4) && is_near(weights[1], 0.3));
+    tdm_experts_choose(logits, 4, 2, true, ids, weights);
+    assert_true(is_near(weights[0], 4.0 / 7.0) && is_near(weights[1], 3.0 / 7.0));
+}
+
+static void the_lower_index_wins_a_tie(void **state) {
+    const float logits[5] = {1.0F, 2.0F, 2.0F, 1.0F, 2.0F};
+    int32_t ids[4];
+    float weights[4];
+    (void)state;
+    tdm_experts_choose(logits, 5, 4, true, ids, weights);
+    assert_int_equal(ids[0], 1);
+    assert_int_equal(ids[1], 2);
+    assert_int_equal(ids[2], 4);
+    assert_int_equal(ids[3], 0);
+}
+
+static void one_of_one_weighs_all(void **state) {
+    const float logit = -1000.0F;
+    int32_t id = -1;
+    float weight = 0.0F;
+    (void)state;
+    tdm_experts_choose(&logit, 1, 1, false, &id, &weight);
+    assert_int_equal(id, 0);
+    assert_true(weight == 1.0F);
+}
+
+static void ids_stay_valid_without_numbers(void **state) {
+    const float logits[4] = {NAN, INFINITY, NAN, -INFINITY};
+    int32_t ids[4];
+    float weights[4];
+    int32_t seen = 0;
+    (void)state;
+    tdm_experts_choose(logits, 4, 4, true, ids, weights);
+    for (int32_t i = 0; i < 4; i++) {
+        assert_true(ids[i] >= 0 && ids[i] < 4);
+        seen |= 1 << ids[i];
+    }
+    assert_int_equal(seen, 15);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(largest_first_with_softmax_over_all),
+        cmocka_unit_test(the_lower_index_wins_a_tie),
+        cmocka_unit_test(one_of_one_weighs_all),
+        cmocka_unit_test(ids_stay_valid_without_numbers),
+    };
+    return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
+}
