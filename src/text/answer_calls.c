@@ -46,29 +46,33 @@ static void start_literal(tdm_answer_parser *p, tdm_slot slot, bool decodes) {
     p->part = TDM_PART_LITERAL;
 }
 
-/* Runs it; *done when the value is whole. */
+/* Runs it; *done when the value is whole. Names are read byte by byte, so that one that is too long
+ * fails at the same byte however the answer was cut. */
 static tdm_flow run_literal(tdm_answer_parser *p, bool *done) {
     tdm_buf *out = slot_buf(p);
     tdm_literal_result result = TDM_LITERAL_MORE;
-    size_t used = 0;
     const bool is_short =
         p->slot == TDM_SLOT_KEY || p->slot == TDM_SLOT_NAME || p->slot == TDM_SLOT_ID;
     *done = false;
-    if (!tdm_answer_note(p, tdm_literal_push(&p->literal, out, tdm_answer_bytes(p) + p->pos,
-                                             (const uint8_t *)p->flags.data + p->pos,
-                                             p->window.len - p->pos, &used, &result))) {
-        return TDM_FLOW_MORE;
+    while (result == TDM_LITERAL_MORE && p->pos < p->window.len) {
+        const size_t rest = p->window.len - p->pos;
+        size_t used = 0;
+        if (!tdm_answer_note(p, tdm_literal_push(&p->literal, out, tdm_answer_bytes(p) + p->pos,
+                                                 (const uint8_t *)p->flags.data + p->pos,
+                                                 is_short ? 1 : rest, &used, &result))) {
+            return TDM_FLOW_MORE;
+        }
+        p->pos += used;
+        if (is_short && out->len > TDM_ANSWER_NAME_MAX) {
+            return TDM_FLOW_FAIL;
+        }
     }
-    p->pos += used;
     if (out == &p->arguments) {
         p->arguments_safe = p->literal.safe;
         tdm_call_begin(p);
     }
-    if (result == TDM_LITERAL_BAD || (is_short && out->len > TDM_ANSWER_NAME_MAX)) {
-        return TDM_FLOW_FAIL;
-    }
     *done = result == TDM_LITERAL_DONE;
-    return *done ? TDM_FLOW_AGAIN : TDM_FLOW_MORE;
+    return *done ? TDM_FLOW_AGAIN : result == TDM_LITERAL_BAD ? TDM_FLOW_FAIL : TDM_FLOW_MORE;
 }
 
 /* The calls' markup ends here and the next step begins. */

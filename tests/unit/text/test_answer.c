@@ -344,6 +344,39 @@ static void every_dialect_has_a_case(void **state) {
     }
 }
 
+/* A key that is too long ends the call at the same byte however it is cut: the call behind it is
+ * then found, or not, alike. */
+static void long_names_fail_alike(void **state) {
+    const tdm_dialect *dialect = tdm_dialect_find("hermes");
+    char text[700];
+    (void)state;
+    for (size_t n = 250; n < 300; n++) {
+        const int head = snprintf(text, sizeof text, "<tool_call>{\"");
+        memset(text + head, 'k', n);
+        (void)snprintf(text + (size_t)head + n, sizeof text - (size_t)head - n,
+                       "<tool_call>{\"name\": \"g\"}</tool_call>");
+        kit_answer answer;
+        size_t cuts[700];
+        kit_got got[2];
+        tdm_error err = {0};
+        kit_answer_init(&answer, dialect, text, strlen(text), true);
+        for (size_t i = 0; i < answer.len; i++) {
+            cuts[i] = i;
+        }
+        for (size_t i = 0; i < 2; i++) {
+            kit_init(&got[i]);
+            assert_int_equal(
+                kit_parse(NULL, dialect, NULL, &answer, cuts, i * answer.len, &got[i], &err),
+                TDM_OK);
+        }
+        assert_int_equal(got[0].log.len, got[1].log.len);
+        assert_memory_equal(got[0].log.data, got[1].log.data, got[0].log.len);
+        kit_deinit(&got[0]);
+        kit_deinit(&got[1]);
+        kit_answer_deinit(&answer);
+    }
+}
+
 static void arguments_stream_and_drop(void **state) {
     static const char HEAD[] = "<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \"abc";
     const tdm_dialect *dialect = tdm_dialect_find("hermes");
@@ -681,6 +714,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_told_apart),
         cmocka_unit_test(every_dialect_has_a_case),
+        cmocka_unit_test(long_names_fail_alike),
         cmocka_unit_test(arguments_stream_and_drop),
         cmocka_unit_test(tagged_text_streams),
         cmocka_unit_test(text_is_not_held_back),

@@ -4,7 +4,6 @@
  * their own templates rendered (tests/data/answers/roundtrip.json), whole and in pieces. */
 #include "answer_kit.h"
 
-
 static const char *const TEMPLATES[][2] = {
     {"alpaca", "plain"},
     {"apertus-8b-instruct", "apertus"},
