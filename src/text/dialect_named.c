@@ -17,7 +17,9 @@ static const tdm_dialect DEEPSEEK = {
     .think_close = "</think>",
     .steps = {
         {.op = TDM_STEP_TEXT,
-         .alts = {{"<｜tool▁calls▁begin｜>", SP, 2, 0}, {"<think>", THINK, 1, 0}}},
+         .alts = {{"<｜tool▁calls▁begin｜>", SP, 2, 0},
+                  {"<think>", THINK, 1, 0},
+                  {"<｜tool▁call▁begin｜>", SP, 3, 0}}},
         {.op = TDM_STEP_REASONING, .alts = {{"</think>", 0, 0, 0}}},
         {.op = TDM_STEP_MATCH,
          .next = TDM_NO_STEP,
@@ -42,7 +44,9 @@ static const tdm_dialect KIMI_K2 = {
     .think_close = "</think>",
     .steps = {
         {.op = TDM_STEP_TEXT,
-         .alts = {{"<|tool_calls_section_begin|>", SP, 2, 0}, {"<think>", THINK, 1, 0}}},
+         .alts = {{"<|tool_calls_section_begin|>", SP, 2, 0},
+                  {"<think>", THINK, 1, 0},
+                  {"<|tool_call_begin|>", SP, 3, 0}}},
         {.op = TDM_STEP_REASONING, .alts = {{"</think>", 0, 0, 0}}},
         {.op = TDM_STEP_MATCH,
          .next = TDM_NO_STEP,
@@ -109,7 +113,9 @@ static const tdm_dialect GEMMA4 = {
     .think_close = "<channel|>",
     .steps = {
         {.op = TDM_STEP_TEXT,
-         .alts = {{"<|tool_call>", SP, 2, 0}, {"<|channel>thought\n", THINK | SP, 1, 10}}},
+         .alts = {{"<|tool_call>", SP, 2, 0},
+                  {"<|channel>thought\n", THINK | SP, 1, 10},
+                  {"<|tool_response>", ENVELOPE | SP, 0, 0}}},
         {.op = TDM_STEP_REASONING, .alts = {{"<channel|>", SP, 0, 0}}},
         {.op = TDM_STEP_MATCH, .next = TDM_NO_STEP, .alts = {{"call:", 0, 3, 0}}},
         {.op = TDM_STEP_UNTIL, .into = TDM_INTO_NAME, .alts = {{"{", PEEK, 4, 0}}},
