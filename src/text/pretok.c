@@ -88,11 +88,13 @@ static tdm_status split_by_rule(const tdm_scan_rule *rule, const tdm_unicode *un
     size_t gap = 0;
     size_t pos = 0;
     while (pos < len) {
-        pos = tdm_scan_skip(rule, unicode, data, len, pos);
-        const size_t end = pos < len ? tdm_scan(rule, unicode, data, len, pos) : 0;
-        if (pos == len) {
-            break;
+        if (pos == 0 || pos > gap) {
+            pos = tdm_scan_skip(rule, unicode, data, len, pos);
+            if (pos == len) {
+                break;
+            }
         }
+        const size_t end = tdm_scan(rule, unicode, data, len, pos);
         if (end == 0) {
             uint32_t cp = 0;
             pos += tdm_utf8_decode(data + pos, len - pos, &cp, NULL);

@@ -18,7 +18,12 @@
 #define MATCH_HEAP_KIB_MAX 65536u
 #define COMPILE_DEPTH_MAX 100u
 
-#define WORD_SET "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}"
+/* What Oniguruma takes for a word: tdm_unicode_is_expr_word. */
+#define WORD_SET                                                                                   \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}"     \
+    "\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
+#define WORD_BORDER "(?<=[" WORD_SET "])(?![" WORD_SET "])|(?<![" WORD_SET "])(?=[" WORD_SET "])"
+#define NO_BORDER "(?<=[" WORD_SET "])(?=[" WORD_SET "])|(?<![" WORD_SET "])(?![" WORD_SET "])"
 
 struct tdm_regex {
     pcre2_code *code;
@@ -79,6 +84,10 @@ static tdm_status translate_escape(tdm_buf *out, const char *p, size_t len, size
     case 'W':
         return is_in_class ? refuse(err, "\\W inside a class", *idx)
                            : tdm_buf_append_text(out, "[^" WORD_SET "]");
+    case 'b':
+        return tdm_buf_append_text(out, is_in_class ? "\\b" : "(?:" WORD_BORDER ")");
+    case 'B':
+        return tdm_buf_append_text(out, is_in_class ? "\\B" : "(?:" NO_BORDER ")");
     case 'h':
         return tdm_buf_append_text(out, is_in_class ? "0-9a-fA-F" : "[0-9a-fA-F]");
     case 'H':

@@ -287,6 +287,77 @@ static size_t scan_ranges(const cursor *c, const tdm_scan_rule *rule, size_t pos
     return pos;
 }
 
+static bool is_digit_at(const cursor *c, size_t pos, size_t *out_next) {
+    uint32_t cp = 0;
+    bool is_ok = false;
+    const bool is_known = (at(c, pos, out_next) & TDM_UC_N) != 0;
+    if (is_known || pos >= c->len || (uint8_t)c->text[pos] < 0xF0) {
+        return is_known;
+    }
+    (void)tdm_unicode_decode(c->text + pos, c->len - pos, &cp, &is_ok);
+    return is_ok && ((cp >= 0x11DE0 && cp <= 0x11DE9) || (cp >= 0x16FF4 && cp <= 0x16FF6));
+}
+
+static size_t digits_at(const cursor *c, const tdm_scan_rule *rule, size_t pos) {
+    size_t next = 0;
+    for (uint32_t n = 0; (rule->max == 0 || n < rule->max) && is_digit_at(c, pos, &next); n++) {
+        pos = next;
+    }
+    return pos;
+}
+
+/* [^\n]+|[\n]+ */
+static size_t lines_at(const cursor *c, size_t pos) {
+    if (c->text[pos] == '\n') {
+        while (pos < c->len && c->text[pos] == '\n') {
+            pos++;
+        }
+        return pos;
+    }
+    const char *line_end = memchr(c->text + pos, '\n', c->len - pos);
+    return line_end != NULL ? (size_t)(line_end - c->text) : c->len;
+}
+
+/* Whether the character that ends at pos has one of the bits of set. */
+static bool is_behind(const cursor *c, size_t pos, uint32_t set) {
+    size_t begin = pos;
+    size_t next = 0;
+    do {
+        if (begin == 0) {
+            return false;
+        }
+        begin--;
+    } while (((uint8_t)c->text[begin] & 0xC0) == 0x80 && pos - begin < 4);
+    return (at(c, begin, &next) & set) != 0 && next == pos;
+}
+
+/* X{1,3}(?=(?:X{3})*(?!X)), or (?=(?:\d{3})*\b): the first group of a run has what is left over by
+ * threes; behind another group stand whole threes, and need not be counted again. */
+static size_t grouped_at(const cursor *c, const tdm_scan_rule *rule, size_t pos) {
+    size_t next = 0;
+    size_t n = 0;
+    size_t end = pos;
+    if ((at(c, pos, &next) & rule->letters) == 0) {
+        return pos;
+    }
+    if (is_behind(c, pos, rule->letters)) {
+        return run_up_to(c, pos, rule->letters, 3);
+    }
+    while ((at(c, end, &next) & rule->letters) != 0) {
+        end = next;
+        n++;
+    }
+    if (rule->is_bound && end < c->len) {
+        uint32_t cp = 0;
+        bool is_ok = false;
+        (void)tdm_unicode_decode(c->text + end, c->len - end, &cp, &is_ok);
+        if (is_ok && tdm_unicode_is_expr_word(cp)) {
+            return pos;
+        }
+    }
+    return run_up_to(c, pos, rule->letters, n % 3 == 0 ? 3 : (uint32_t)(n % 3));
+}
+
 static size_t punctuation_at(const cursor *c, size_t pos) {
     uint32_t cp = 0;
     if ((uint8_t)c->text[pos] < 0x80) {
@@ -308,6 +379,19 @@ size_t tdm_scan_skip(const tdm_scan_rule *rule, const tdm_unicode *unicode, cons
                      size_t len, size_t pos) {
     const cursor c = {unicode, text, len};
     if (rule->kind == TDM_SCAN_RUN && !rule->has_ranges) {
+        return run_without(&c, pos, rule->letters);
+    }
+    if (rule->kind == TDM_SCAN_DIGITS) {
+        size_t next = 0;
+        while (pos < len && !is_digit_at(&c, pos, &next)) {
+            pos = next;
+        }
+        return pos;
+    }
+    if (rule->kind == TDM_SCAN_GROUPED) { /* on to the start of a run: this one does not match */
+        if (is_behind(&c, pos, rule->letters)) {
+            pos = run_of(&c, pos, rule->letters);
+        }
         return run_without(&c, pos, rule->letters);
     }
     if (rule->kind == TDM_SCAN_RUN && rule->ranges[0][0] >= 0x80) {
@@ -338,6 +422,15 @@ size_t tdm_scan(const tdm_scan_rule *rule, const tdm_unicode *unicode, const cha
         break;
     case TDM_SCAN_SPACED_RUN:
         end = scan_spaced_run(&c, rule, pos);
+        break;
+    case TDM_SCAN_GROUPED:
+        end = grouped_at(&c, rule, pos);
+        break;
+    case TDM_SCAN_LINES:
+        end = lines_at(&c, pos);
+        break;
+    case TDM_SCAN_DIGITS:
+        end = digits_at(&c, rule, pos);
         break;
     case TDM_SCAN_PUNCTUATION:
         end = punctuation_at(&c, pos);

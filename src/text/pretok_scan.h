@@ -16,8 +16,14 @@ typedef enum tdm_scan_kind {
     TDM_SCAN_RUN,        /* a run of one class, at most max characters */
     TDM_SCAN_SPACED_RUN, /* \s? and a run of one class */
     TDM_SCAN_TAIL_SPACE, /* \s+$ */
+    TDM_SCAN_GROUPED,    /* digits, three by three from the right */
+    TDM_SCAN_LINES,      /* [^\n]+|[\n]+ */
+    TDM_SCAN_DIGITS,     /* the reference's Digits: Unicode 17, where expressions know 16 */
     TDM_SCAN_PUNCTUATION /* one character of the reference's is_punc */
 } tdm_scan_kind;
+
+#define TDM_SCAN_GROUPED_PATTERN "\\p{N}{1,3}(?=(?:\\p{N}{3})*(?!\\p{N}))"
+#define TDM_SCAN_GROUPED_BOUND_PATTERN "\\d{1,3}(?=(?:\\d{3})*\\b)"
 
 typedef enum tdm_scan_contraction {
     TDM_CONTRACTION_NONE,
@@ -34,6 +40,7 @@ typedef struct tdm_scan_rule {
     uint32_t max;                     /* RUN, digits of WORDS: characters at most; 0: no limit */
     bool is_cased;   /* WORDS: the two upper- and lower-case alternatives of o200k */
     bool has_slash;  /* WORDS: punctuation swallows [\r\n/]* behind it */
+    bool is_bound;   /* GROUPED: the run must end at the border of a word */
     bool has_ranges; /* RUN: ranges in place of letters */
     uint32_t ranges[3][2];
 } tdm_scan_rule;
@@ -42,10 +49,11 @@ typedef struct tdm_scan_rule {
 const tdm_scan_rule *tdm_scan_find(const char *pattern, size_t len);
 /* Not in the table: no expression stands for it. */
 const tdm_scan_rule *tdm_scan_punctuation(void);
+const tdm_scan_rule *tdm_scan_digits(bool is_individual);
 /* For tests: every rule in turn; NULL past the end. */
 const tdm_scan_rule *tdm_scan_at(size_t idx);
 
-/* A place in [pos, len] in front of which no match begins. */
+/* A place in [pos, len] in front of which no match begins. Not to be called right behind a match. */
 size_t tdm_scan_skip(const tdm_scan_rule *rule, const tdm_unicode *unicode, const char *text,
                      size_t len, size_t pos);
 /* End of the match that begins exactly at pos < len, or 0 when none does. text is one piece: its

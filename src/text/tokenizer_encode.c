@@ -170,6 +170,7 @@ static tdm_status encode_scanned(encoder *e, const tdm_text_view *view, const td
         if (end == 0) {
             uint32_t cp = 0;
             pos += tdm_utf8_decode(view->data + pos, view->len - pos, &cp, NULL);
+            pos = tdm_scan_skip(rule, unicode, view->data, view->len, pos);
             continue;
         }
         if (pos > gap) {

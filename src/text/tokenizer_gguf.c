@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tokenizers out of GGUF metadata: `gpt2` (byte-level BPE with merges) and `llama` (SentencePiece
- * by scores). Where the file and the peer disagree about a token's type the peer is followed,
+ * Tokenizers out of GGUF metadata: `gpt2` (byte-level BPE with merges), `gemma4` (the same over
+ * characters), `llama` (SentencePiece by scores), and the vocabulary of all. Where the file and the peer disagree about a token's type the peer is followed,
  * because files are written for it (errata 11): tokens spelled like an end of generation are
  * control tokens whatever the file says. Source: shared/spec/gguf.md section 4,
  * quantized-formats.md section 7; llama.cpp's src/llama-vocab.cpp for defaults and spellings. */
 #include "text/tokenizer_gguf.h"
 
-#include "formats/gguf.h"
-
 #include <stdio.h>
 #include <string.h>
 
-#define META "\xE2\x96\x81" /* U+2581, a space inside SentencePiece pieces */
-#define KEY(name) "tokenizer.ggml." name
+#define META TDM_META
+#define KEY TDM_GGUF_KEY
+
+typedef tdm_gguf_reader reader;
 
 typedef enum gguf_token_type {
     TYPE_NORMAL = 1,
@@ -24,16 +24,7 @@ typedef enum gguf_token_type {
     TYPE_BYTE
 } gguf_token_type;
 
-typedef struct reader {
-    tdm_tokenizer *tokenizer;
-    const tdm_gguf *gguf;
-    const char *name;
-    tdm_error *err;
-    const tdm_gguf_pre *pre; /* NULL for llama */
-    bool adds_prefix_space;
-} reader;
-
-static tdm_status refuse(reader *r, tdm_status code, const char *key, const char *what) {
+tdm_status tdm_gguf_refuse(reader *r, tdm_status code, const char *key, const char *what) {
     (void)tdm_fail(r->err, code, "%s", what);
     tdm_err_where(r->err, "%s: %s", r->name, key);
     return code;
@@ -56,11 +47,12 @@ static tdm_status read_tokens(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     tdm_gguf_array_ref list;
     if (!tdm_gguf_array_find(r->gguf, KEY("tokens"), &list) || list.type != TDM_GGUF_STRING) {
-        return refuse(r, TDM_E_FORMAT, KEY("tokens"), "the vocabulary is no list of texts");
+        return tdm_gguf_refuse(r, TDM_E_FORMAT, KEY("tokens"),
+                               "the vocabulary is no list of texts");
     }
     if (list.n == 0 || list.n > TDM_VOCAB_MAX) {
-        return refuse(r, list.n == 0 ? TDM_E_FORMAT : TDM_E_LIMIT, KEY("tokens"),
-                      "the vocabulary has no token, or more than 2^24");
+        return tdm_gguf_refuse(r, list.n == 0 ? TDM_E_FORMAT : TDM_E_LIMIT, KEY("tokens"),
+                               "the vocabulary has no token, or more than 2^24");
     }
     TDM_TRY(tdm_tokenizer_reserve(t, (int32_t)list.n, r->err));
     for (size_t i = 0; i < list.n; i++) {
@@ -150,10 +142,10 @@ static tdm_status read_types(reader *r) {
     tdm_gguf_array_ref list;
     const bool has_types = tdm_gguf_array_find(r->gguf, KEY("token_type"), &list);
     if (!has_types && tdm_gguf_has(r->gguf, KEY("token_type"))) {
-        return refuse(r, TDM_E_FORMAT, KEY("token_type"), "token types are no list");
+        return tdm_gguf_refuse(r, TDM_E_FORMAT, KEY("token_type"), "token types are no list");
     }
     if (has_types && list.n < (size_t)t->n_vocab) {
-        return refuse(r, TDM_E_FORMAT, KEY("token_type"), "fewer token types than tokens");
+        return tdm_gguf_refuse(r, TDM_E_FORMAT, KEY("token_type"), "fewer token types than tokens");
     }
     for (int32_t id = 0; id < t->n_vocab; id++) {
         const tdm_text_ref *text = &t->spellings[id];
@@ -247,15 +239,20 @@ static tdm_status put_id(reader *r, int32_t id, int32_t **out, size_t *out_n) {
 
 static tdm_status read_special(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
-    const bool is_spm = t->model == TDM_MODEL_SPM;
-    bool adds_bos = is_spm || r->pre->adds_bos;
-    bool adds_eos = false;
+    const tdm_gguf_model *m = r->model;
+    bool adds_bos = r->pre != NULL ? r->pre->adds_bos : m->adds_bos;
+    bool adds_eos = m->adds_eos;
     (void)tdm_gguf_get_bool(r->gguf, KEY("add_bos_token"), &adds_bos);
     (void)tdm_gguf_get_bool(r->gguf, KEY("add_eos_token"), &adds_eos);
-    t->bos = special_id(r, KEY("bos_token_id"), is_spm ? 1 : -1);
-    t->eos = special_id(r, KEY("eos_token_id"), is_spm ? 2 : -1);
-    t->unk = special_id(r, KEY("unknown_token_id"), is_spm ? 0 : -1);
-    t->adds_bos = adds_bos && t->bos >= 0;
+    t->bos = special_id(r, KEY("bos_token_id"), m->bos);
+    t->eos = special_id(r, KEY("eos_token_id"), m->eos);
+    t->unk = special_id(r, KEY("unknown_token_id"), m->unk);
+    if (m->kind == TDM_MODEL_WORDPIECE) { /* the separator ends a text whatever the file says */
+        t->eos = special_id(r, KEY("seperator_token_id"), m->eos); /* so spelled in files */
+        adds_bos = adds_eos = true;
+    }
+    /* Files of Gemma 4 say no and mean yes, as the peer has found. */
+    t->adds_bos = (adds_bos || (r->pre != NULL && r->pre->is_bos_forced)) && t->bos >= 0;
     if (t->adds_bos) {
         TDM_TRY(put_id(r, t->bos, &t->prefix_ids, &t->n_prefix));
     }
@@ -264,6 +261,42 @@ static tdm_status read_special(reader *r) {
     }
     find_ends(r);
     return TDM_OK;
+}
+
+static bool has_text(const tdm_gguf_text *text, const char *part) {
+    const size_t len = strlen(part);
+    for (size_t i = 0; i + len <= text->len; i++) {
+        size_t k = 0;
+        while (k < len && (text->data[i + k] | 0x20) == part[k]) {
+            k++;
+        }
+        if (k == len) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* White space that goes with a token. Files do not say; the peer knows it by the model's name. (A
+ * dash is the same with 0x20 set.) */
+static void set_strips(const reader *r, tdm_added_token *token) {
+    const tdm_text_ref text = {token->text, token->len};
+    tdm_gguf_text name = {"", 0};
+    tdm_gguf_text pre = {"", 0};
+    tdm_gguf_text arch = {"", 0};
+    (void)tdm_gguf_get_text(r->gguf, "general.name", &name);
+    (void)tdm_gguf_get_text(r->gguf, "general.architecture", &arch);
+    (void)tdm_gguf_get_text(r->gguf, KEY("pre"), &pre);
+    if (has_text(&pre, "jina-v2-de") || has_text(&pre, "jina-v2-es") ||
+        has_text(&pre, "jina-v2-code") || has_text(&arch, "nomic-bert-moe") ||
+        has_text(&arch, "jina-bert-v3")) {
+        token->is_left_stripped = text_is(&text, "<mask>");
+    } else if (has_text(&name, "phi-3") || has_text(&name, "phi3")) {
+        token->is_right_stripped =
+            !text_is(&text, "<unk>") && !text_is(&text, "<s>") && !text_is(&text, "<|endoftext|>");
+    } else if (has_text(&name, "modern-bert")) {
+        token->is_left_stripped = text_is(&text, "[MASK]");
+    }
 }
 
 /* Tokens that are cut out of the text before the model sees it. */
@@ -291,6 +324,7 @@ static tdm_status read_added(reader *r) {
         if (is_special) {
             t->flags[id] |= TDM_TOKEN_FLAG_SPECIAL;
         }
+        set_strips(r, &t->added[t->n_added - 1]);
     }
     return tdm_tokenizer_make_matchers(t, true, r->err);
 }
@@ -298,17 +332,149 @@ static tdm_status read_added(reader *r) {
 /* Whether the model may make this token out of plain text: no control, unknown or byte token, as in
  * SentencePiece. (The peer looks all of them up, so that plain text can come out as a control
  * token.) */
-static bool is_plain(const tdm_tokenizer *t, int32_t id) {
+bool tdm_gguf_is_plain(const tdm_tokenizer *t, int32_t id) {
     return t->kinds[id] == TDM_TOKEN_NORMAL || t->kinds[id] == TDM_TOKEN_USER ||
            t->kinds[id] == TDM_TOKEN_UNUSED;
+}
+
+/* Spellings as they are */
+
+tdm_status tdm_gguf_read_scores(reader *r, const float **out) {
+    tdm_tokenizer *t = r->tokenizer;
+    tdm_gguf_array_ref list;
+    float *scores = tdm_arena_calloc(&t->arena, (size_t)t->n_vocab, sizeof(*scores));
+    if (scores == NULL) {
+        return tdm_fail_nomem(r->err, "a vocabulary");
+    }
+    if (!tdm_gguf_array_find(r->gguf, KEY("scores"), &list) || list.n < (size_t)t->n_vocab) {
+        return tdm_gguf_refuse(r, TDM_E_FORMAT, KEY("scores"),
+                               "there is no list of a score for each token");
+    }
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        double value = 0.0;
+        int64_t whole = 0;
+        if (tdm_gguf_ref_f64(&list, (size_t)id, &value)) {
+            scores[id] = (float)value;
+        } else if (tdm_gguf_ref_i64(&list, (size_t)id, &whole)) {
+            scores[id] = (float)whole;
+        } else {
+            return refuse_at(r, TDM_E_FORMAT, KEY("scores"), (size_t)id,
+                             "a score is no finite number");
+        }
+    }
+    *out = scores;
+    return TDM_OK;
+}
+
+/* What tokens decode to: U+2581 is a space in normal ones, a byte token is its byte. */
+tdm_status tdm_gguf_make_pieces(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    char piece[TDM_TOKEN_BYTES_MAX];
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        const tdm_text_ref *spelling = &t->spellings[id];
+        size_t len = 0;
+        if (t->kinds[id] == TDM_TOKEN_BYTE) {
+            piece[len++] = (char)(uint8_t)tdm_byte_token_value(spelling->data, spelling->len);
+        } else if (t->kinds[id] == TDM_TOKEN_UNUSED) {
+            t->pieces[id].len = 0;
+            continue;
+        } else if (t->kinds[id] == TDM_TOKEN_NORMAL) {
+            for (size_t i = 0; i < spelling->len; i++) {
+                const bool is_space =
+                    spelling->len - i >= 3 && memcmp(spelling->data + i, META, 3) == 0;
+                piece[len++] = is_space ? ' ' : spelling->data[i];
+                i += is_space ? 2 : 0;
+            }
+            if (len == spelling->len) {
+                continue;
+            }
+        } else {
+            continue;
+        }
+        const char *copy = tdm_arena_copy_text(&t->arena, piece, len);
+        if (copy == NULL) {
+            return tdm_fail_nomem(r->err, "a vocabulary");
+        }
+        t->pieces[id] = (tdm_text_ref){copy, (uint32_t)len};
+    }
+    return TDM_OK;
+}
+
+static tdm_status map_words(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    if (tdm_text_map_init(&t->by_bytes, &t->arena, t->spellings, (size_t)t->n_vocab) != TDM_OK) {
+        return tdm_fail_nomem(r->err, "a vocabulary");
+    }
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        if (tdm_gguf_is_plain(t, id)) {
+            (void)tdm_text_map_put(&t->by_bytes, id);
+        }
+    }
+    return TDM_OK;
+}
+
+static void find_bytes(const tdm_tokenizer *t, int32_t ids[256]) {
+    char spelling[8];
+    for (int32_t i = 0; i < 256; i++) {
+        (void)snprintf(spelling, sizeof(spelling), "<0x%02X>", (unsigned)i);
+        ids[i] = tdm_tokenizer_find(t, spelling, 6);
+    }
+}
+
+/* Spaces become U+2581, and one stands in front where is_prefixed: at the start and behind every
+ * added token. */
+tdm_status tdm_gguf_escape_spaces(reader *r, bool is_prefixed) {
+    tdm_tokenizer *t = r->tokenizer;
+    if (t->normalizers == NULL) {
+        t->normalizers = tdm_arena_calloc(&t->arena, 4, sizeof(t->normalizers[0]));
+    }
+    if (t->normalizers == NULL) {
+        return tdm_fail_nomem(r->err, "a tokenizer");
+    }
+    if (is_prefixed) {
+        t->normalizers[t->n_normalizers++] =
+            (tdm_text_op){.kind = TDM_TEXT_PREPEND, .a = META, .a_len = 3};
+        t->decoder.n_stripped = 1;
+        t->decoder.strip_text = (tdm_text_ref){" ", 1};
+    }
+    t->normalizers[t->n_normalizers++] =
+        (tdm_text_op){.kind = TDM_TEXT_REPLACE, .a = " ", .a_len = 1, .b = META, .b_len = 3};
+    return TDM_OK;
+}
+
+/* Byte-pair merging of characters (Gemma 4): what has no token falls to <0xNN>. */
+static tdm_status read_characters(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    t->bpe.has_byte_tokens = true;
+    t->bpe.words = &t->by_bytes;
+    find_bytes(t, t->bpe.fallback_ids);
+    TDM_TRY(map_words(r));
+    TDM_TRY(tdm_gguf_make_pieces(r));
+    return tdm_gguf_escape_spaces(r, false);
+}
+
+static tdm_status read_spm(reader *r) {
+    tdm_tokenizer *t = r->tokenizer;
+    bool adds_prefix = true;
+    t->spm.words = &t->by_bytes;
+    TDM_TRY(map_words(r));
+    t->spm.unk_id = t->unk;
+    (void)tdm_gguf_get_bool(r->gguf, KEY("add_space_prefix"), &adds_prefix);
+    TDM_TRY(tdm_gguf_read_scores(r, &t->spm.scores));
+    TDM_TRY(tdm_gguf_make_pieces(r));
+    find_bytes(t, t->spm.byte_ids);
+    return tdm_gguf_escape_spaces(r, adds_prefix);
 }
 
 /* Byte-level BPE */
 
 static tdm_status read_pre(reader *r) {
     tdm_gguf_text name = {"default", 7};
-    if (tdm_gguf_has(r->gguf, KEY("pre")) && !tdm_gguf_get_text(r->gguf, KEY("pre"), &name)) {
-        return refuse(r, TDM_E_FORMAT, KEY("pre"), "the pre-tokenizer's name is no text");
+    if (r->model->pre != NULL) {
+        name = (tdm_gguf_text){r->model->pre, strlen(r->model->pre)};
+    } else if (tdm_gguf_has(r->gguf, KEY("pre")) &&
+               !tdm_gguf_get_text(r->gguf, KEY("pre"), &name)) {
+        return tdm_gguf_refuse(r, TDM_E_FORMAT, KEY("pre"), "the pre-tokenizer's name is no text");
     }
     r->pre = tdm_gguf_pre_find(name.data, name.len);
     if (r->pre == NULL) {
@@ -371,7 +537,7 @@ static tdm_status make_bytes(reader *r) {
         if (len == 1) {
             t->bpe.byte_ids[(uint8_t)raw[0]] = id;
         }
-        if (is_plain(t, id)) {
+        if (tdm_gguf_is_plain(t, id)) {
             (void)tdm_text_map_put(&t->by_bytes, id);
         }
     }
@@ -404,7 +570,7 @@ static tdm_status read_merges(reader *r, const tdm_gguf_array_ref *list) {
             return refuse_at(r, TDM_E_FORMAT, KEY("merges"), i,
                              "a merge is not two tokens that make a third");
         }
-        if (is_plain(t, id)) {
+        if (tdm_gguf_is_plain(t, id)) {
             tdm_bpe_put(&t->bpe, left, right, (uint32_t)i, id, false);
         }
     }
@@ -414,149 +580,54 @@ static tdm_status read_merges(reader *r, const tdm_gguf_array_ref *list) {
 static tdm_status read_bpe(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     tdm_gguf_array_ref merges;
-    if (!tdm_gguf_array_find(r->gguf, KEY("merges"), &merges) ||
-        (merges.n > 0 && merges.type != TDM_GGUF_STRING) || merges.n > UINT32_MAX / 2) {
-        return refuse(r, TDM_E_FORMAT, KEY("merges"), "merges are no list of texts");
+    const bool has_merges = tdm_gguf_array_find(r->gguf, KEY("merges"), &merges);
+    if (!has_merges && r->pre->needs_no_merges && !tdm_gguf_has(r->gguf, KEY("merges"))) {
+        memset(&merges, 0, sizeof(merges));
+    } else if (!has_merges || (merges.n > 0 && merges.type != TDM_GGUF_STRING) ||
+               merges.n > UINT32_MAX / 2) {
+        return tdm_gguf_refuse(r, TDM_E_FORMAT, KEY("merges"), "merges are no list of texts");
     }
     if (tdm_bpe_init(&t->bpe, &t->arena, merges.n) != TDM_OK) {
         return tdm_fail_nomem(r->err, "a merge table");
     }
-    t->model = TDM_MODEL_BPE;
-    t->bpe.is_byte_level = true;
+    t->bpe.is_byte_level = !r->pre->is_of_characters;
     t->bpe.takes_whole_word = r->pre->takes_whole_word;
     TDM_TRY(make_stages(r));
-    TDM_TRY(make_bytes(r));
+    if (t->bpe.is_byte_level) {
+        TDM_TRY(make_bytes(r));
+    } else {
+        TDM_TRY(read_characters(r));
+    }
     TDM_TRY(read_merges(r, &merges));
     return tdm_bpe_seal(&t->bpe, &t->arena, (size_t)t->n_vocab) == TDM_OK
                ? TDM_OK
                : tdm_fail_nomem(r->err, "a merge table");
 }
 
-/* SentencePiece by scores */
-
-static tdm_status read_scores(reader *r, const float **out) {
-    tdm_tokenizer *t = r->tokenizer;
-    tdm_gguf_array_ref list;
-    float *scores = tdm_arena_calloc(&t->arena, (size_t)t->n_vocab, sizeof(*scores));
-    if (scores == NULL) {
-        return tdm_fail_nomem(r->err, "a vocabulary");
-    }
-    if (!tdm_gguf_array_find(r->gguf, KEY("scores"), &list) || list.n < (size_t)t->n_vocab) {
-        return refuse(r, TDM_E_FORMAT, KEY("scores"), "there is no list of a score for each token");
-    }
-    for (int32_t id = 0; id < t->n_vocab; id++) {
-        double value = 0.0;
-        int64_t whole = 0;
-        if (tdm_gguf_ref_f64(&list, (size_t)id, &value)) {
-            scores[id] = (float)value;
-        } else if (tdm_gguf_ref_i64(&list, (size_t)id, &whole)) {
-            scores[id] = (float)whole;
-        } else {
-            return refuse_at(r, TDM_E_FORMAT, KEY("scores"), (size_t)id,
-                             "a score is no finite number");
-        }
-    }
-    *out = scores;
-    return TDM_OK;
-}
-
-/* What tokens decode to: U+2581 is a space in normal ones, a byte token is its byte. */
-static tdm_status make_pieces(reader *r) {
-    tdm_tokenizer *t = r->tokenizer;
-    char piece[TDM_TOKEN_BYTES_MAX];
-    for (int32_t id = 0; id < t->n_vocab; id++) {
-        const tdm_text_ref *spelling = &t->spellings[id];
-        size_t len = 0;
-        if (t->kinds[id] == TDM_TOKEN_BYTE) {
-            piece[len++] = (char)(uint8_t)tdm_byte_token_value(spelling->data, spelling->len);
-        } else if (t->kinds[id] == TDM_TOKEN_UNUSED) {
-            t->pieces[id].len = 0;
-            continue;
-        } else if (t->kinds[id] == TDM_TOKEN_NORMAL) {
-            for (size_t i = 0; i < spelling->len; i++) {
-                const bool is_space =
-                    spelling->len - i >= 3 && memcmp(spelling->data + i, META, 3) == 0;
-                piece[len++] = is_space ? ' ' : spelling->data[i];
-                i += is_space ? 2 : 0;
-            }
-            if (len == spelling->len) {
-                continue;
-            }
-        } else {
-            continue;
-        }
-        const char *copy = tdm_arena_copy_text(&t->arena, piece, len);
-        if (copy == NULL) {
-            return tdm_fail_nomem(r->err, "a vocabulary");
-        }
-        t->pieces[id] = (tdm_text_ref){copy, (uint32_t)len};
-    }
-    return TDM_OK;
-}
-
-static tdm_status read_spm(reader *r) {
-    tdm_tokenizer *t = r->tokenizer;
-    char spelling[8];
-    t->model = TDM_MODEL_SPM;
-    t->spm.words = &t->by_bytes;
-    if (tdm_text_map_init(&t->by_bytes, &t->arena, t->spellings, (size_t)t->n_vocab) != TDM_OK) {
-        return tdm_fail_nomem(r->err, "a vocabulary");
-    }
-    for (int32_t id = 0; id < t->n_vocab; id++) {
-        if (is_plain(t, id)) {
-            (void)tdm_text_map_put(&t->by_bytes, id);
-        }
-    }
-    t->spm.unk_id = -1;
-    r->adds_prefix_space = true;
-    (void)tdm_gguf_get_bool(r->gguf, KEY("add_space_prefix"), &r->adds_prefix_space);
-    TDM_TRY(read_scores(r, &t->spm.scores));
-    TDM_TRY(make_pieces(r));
-    for (int32_t i = 0; i < 256; i++) {
-        (void)snprintf(spelling, sizeof(spelling), "<0x%02X>", (unsigned)i);
-        t->spm.byte_ids[i] = tdm_tokenizer_find(t, spelling, 6);
-    }
-    t->normalizers = tdm_arena_calloc(&t->arena, 2, sizeof(t->normalizers[0]));
-    if (t->normalizers == NULL) {
-        return tdm_fail_nomem(r->err, "a tokenizer");
-    }
-    if (r->adds_prefix_space) { /* at the start and behind every added token */
-        t->normalizers[t->n_normalizers++] =
-            (tdm_text_op){.kind = TDM_TEXT_PREPEND, .a = META, .a_len = 3};
-        t->decoder.n_stripped = 1;
-        t->decoder.strip_text = (tdm_text_ref){" ", 1};
-    }
-    t->normalizers[t->n_normalizers++] =
-        (tdm_text_op){.kind = TDM_TEXT_REPLACE, .a = " ", .a_len = 1, .b = META, .b_len = 3};
-    return TDM_OK;
-}
-
 static tdm_status describe(reader *r) {
     char text[96];
     tdm_tokenizer *t = r->tokenizer;
     if (t->model == TDM_MODEL_BPE) {
-        (void)snprintf(text, sizeof(text), "bpe byte-level, pre %s, %d tokens", r->pre->name,
+        (void)snprintf(text, sizeof(text), "bpe %s, pre %s, %d tokens",
+                       t->bpe.is_byte_level ? "byte-level" : "with byte fallback", r->pre->name,
                        (int)t->n_vocab);
     } else {
-        (void)snprintf(text, sizeof(text), "spm by scores, %d tokens", (int)t->n_vocab);
+        (void)snprintf(text, sizeof(text), "%s, %d tokens", r->model->what, (int)t->n_vocab);
     }
     t->description = tdm_arena_copy_text(&t->arena, text, strlen(text));
     return t->description != NULL ? TDM_OK : tdm_fail_nomem(r->err, "a tokenizer");
 }
 
-static tdm_status read_all(reader *r, bool is_spm) {
+static tdm_status read_all(reader *r) {
     tdm_gguf_text chat_template = {NULL, 0};
-    if (!is_spm) {
+    r->tokenizer->model = r->model->kind;
+    if (r->model->kind == TDM_MODEL_BPE) {
         TDM_TRY(read_pre(r));
     }
     TDM_TRY(read_tokens(r));
     TDM_TRY(read_types(r));
-    r->tokenizer->model = is_spm ? TDM_MODEL_SPM : TDM_MODEL_BPE;
     TDM_TRY(read_special(r));
-    TDM_TRY(is_spm ? read_spm(r) : read_bpe(r));
-    if (is_spm) {
-        r->tokenizer->spm.unk_id = r->tokenizer->unk;
-    }
+    TDM_TRY(r->model->read(r));
     TDM_TRY(read_added(r));
     TDM_TRY(tdm_tokenizer_find_cuts(r->tokenizer, r->err));
     if (tdm_gguf_get_text(r->gguf, "tokenizer.chat_template", &chat_template)) {
@@ -566,6 +637,15 @@ static tdm_status read_all(reader *r, bool is_spm) {
     return describe(r);
 }
 
+/* What files of a model may leave out, by llama.cpp's load. */
+static const tdm_gguf_model MODELS[] = {
+    {"gpt2", "bpe", TDM_MODEL_BPE, read_bpe, NULL, -1, -1, -1, false, false},
+    {"gemma4", "bpe", TDM_MODEL_BPE, read_bpe, "gemma4", -1, -1, -1, true, false},
+    {"llama", "spm by scores", TDM_MODEL_SPM, read_spm, NULL, 1, 2, 0, true, false},
+    {"bert", "wordpiece", TDM_MODEL_WORDPIECE, tdm_gguf_read_bert, NULL, 101, 102, 100, true, true},
+    {"t5", "unigram", TDM_MODEL_UNIGRAM, tdm_gguf_read_t5, NULL, -1, 1, 2, false, true},
+};
+
 tdm_status tdm_tokenizer_from_gguf(tdm_tokenizer **out, const tdm_alloc *alloc,
                                    const tdm_gguf *gguf, const char *name, tdm_error *err) {
     tdm_status status = TDM_OK;
@@ -574,17 +654,22 @@ tdm_status tdm_tokenizer_from_gguf(tdm_tokenizer **out, const tdm_alloc *alloc,
     *out = NULL;
     if (!tdm_gguf_get_text(gguf, KEY("model"), &model) ||
         (model.len == 4 && memcmp(model.data, "none", 4) == 0)) {
-        return refuse(&r, TDM_E_NOT_FOUND, KEY("model"), "the file has no tokenizer");
+        return tdm_gguf_refuse(&r, TDM_E_NOT_FOUND, KEY("model"), "the file has no tokenizer");
     }
-    const bool is_spm = model.len == 5 && memcmp(model.data, "llama", 5) == 0;
-    if (!is_spm && !(model.len == 4 && memcmp(model.data, "gpt2", 4) == 0)) {
+    for (size_t i = 0; i < sizeof(MODELS) / sizeof(MODELS[0]); i++) {
+        if (strlen(MODELS[i].name) == model.len &&
+            memcmp(MODELS[i].name, model.data, model.len) == 0) {
+            r.model = &MODELS[i];
+        }
+    }
+    if (r.model == NULL) {
         (void)tdm_fail(err, TDM_E_UNSUPPORTED, "tokenizer model \"%.*s\" is not supported",
                        (int)(model.len < 64 ? model.len : 64), model.data);
         tdm_err_where(err, "%s: %s", name, KEY("model"));
         return TDM_E_UNSUPPORTED;
     }
     TDM_TRY(tdm_tokenizer_make(&r.tokenizer, alloc, err));
-    status = read_all(&r, is_spm);
+    status = read_all(&r);
     if (status == TDM_OK) {
         *out = r.tokenizer;
         r.tokenizer = NULL;

@@ -327,8 +327,8 @@ static tdm_status pre_split(tdm_json_reader *r, const tdm_json_leaf *leaf) {
 static tdm_status pre_digits(tdm_json_reader *r, const tdm_json_leaf *leaf) {
     bool is_individual = false;
     TDM_TRY(tdm_json_read_flag(r, leaf, "individual_digits", false, &is_individual));
-    return is_individual ? expr_stage(r, leaf, "\\p{N}", 5, next_stage(r))
-                         : expr_stage(r, leaf, "\\p{N}+", 6, next_stage(r));
+    next_stage(r)->rule = tdm_scan_digits(is_individual);
+    return TDM_OK;
 }
 
 static tdm_status pre_whitespace_split(tdm_json_reader *r, const tdm_json_leaf *leaf) {

@@ -6,9 +6,64 @@
 #include "text/tokenizer_json.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MODEL "$.model"
+
+#define POWERS 308
+
+/* A score as the reference's JSON reader makes it, which rounds twice: digits first, then the power
+ * of ten. A sum of scores that is right to the last bit would break ties otherwise than the models'
+ * own library. Source: serde_json's f64_from_parts. */
+static bool read_score(const tdm_json *node, double *out) {
+    uint64_t digits = 0;
+    int64_t exponent = 0;
+    bool is_behind_point = false;
+    bool is_full = false; /* further digits do not fit and count for nothing but their place */
+    double exact = 0.0;
+    if (!tdm_json_as_f64(node, &exact)) {
+        return false;
+    }
+    const char *p = node->u.text;
+    const bool is_negative = *p == '-';
+    for (p += is_negative ? 1 : 0; *p != '\0' && *p != 'e' && *p != 'E'; p++) {
+        if (*p == '.') {
+            is_behind_point = true;
+            continue;
+        }
+        const uint64_t digit = (uint64_t)(*p - '0');
+        is_full = is_full || digits > (UINT64_MAX - digit) / 10;
+        if (!is_full) {
+            digits = digits * 10 + digit;
+            exponent -= is_behind_point ? 1 : 0;
+        } else if (!is_behind_point) {
+            exponent++;
+        }
+    }
+    if (*p != '\0') {
+        const bool is_small = p[1] == '-';
+        int64_t given = 0;
+        for (p += p[1] == '-' || p[1] == '+' ? 2 : 1; *p != '\0' && given < 100000; p++) {
+            given = given * 10 + (*p - '0');
+        }
+        exponent += is_small ? -given : given;
+    }
+    double value = (double)digits;
+    if (exponent < -POWERS || exponent > POWERS) { /* far from any score */
+        *out = exact;
+        return true;
+    }
+    double power = 1.0; /* correctly rounded, as the reference's table is */
+    if (exponent != 0) {
+        char text[16];
+        (void)snprintf(text, sizeof(text), "1e%d", (int)(exponent < 0 ? -exponent : exponent));
+        power = strtod(text, NULL);
+    }
+    value = exponent < 0 ? value / power : value * power;
+    *out = is_negative ? -value : value;
+    return true;
+}
 
 /* A token that stands in the list twice belongs to its last place, as in the reference; the others
  * keep only their spelling. */
@@ -22,7 +77,7 @@ tdm_status tdm_json_read_scored(tdm_json_reader *r, const tdm_json *vocab) {
         const tdm_json *item = &vocab->u.items[i];
         if (!tdm_json_is(item, TDM_JSON_ARRAY) || item->len != 2 ||
             !tdm_json_is(&item->u.items[0], TDM_JSON_STRING) ||
-            !tdm_json_as_f64(&item->u.items[1], &scores[i])) {
+            !read_score(&item->u.items[1], &scores[i])) {
             return tdm_json_refuse_at(r, TDM_E_FORMAT, MODEL ".vocab", i,
                                       "an entry is not a text and a finite number");
         }

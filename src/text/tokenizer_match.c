@@ -234,8 +234,19 @@ static tdm_status run_longest(const tdm_matcher *m, const tdm_text_view *view,
         n = kept;
         len = next_len;
     }
+    size_t taken = 0;
     for (size_t idx = 0; idx < n; idx++) {
-        const tdm_match match = {s[idx].pos, (size_t)s[idx].pos + s[idx].len, s[idx].id};
+        tdm_match match = {s[idx].pos, (size_t)s[idx].pos + s[idx].len, s[idx].id};
+        const tdm_added_token *token =
+            &m->tokens[longest_at(m, view, trust, s[idx].pos, s[idx].len)];
+        if (token->is_left_stripped) {
+            match.begin = spaces_before(view->data, taken, match.begin);
+        }
+        if (token->is_right_stripped) {
+            const size_t floor = idx + 1 < n ? s[idx + 1].pos : view->len;
+            match.end = spaces_behind(view->data, floor, match.end);
+        }
+        taken = match.end;
         TDM_TRY(tdm_buf_append(matches, &match, sizeof(match)));
     }
     return TDM_OK;

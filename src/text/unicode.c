@@ -58,6 +58,14 @@ uint32_t tdm_unicode_lower(uint32_t cp) {
     return cp;
 }
 
+bool tdm_unicode_is_expr_word(uint32_t cp) {
+    const uint32_t bits = tdm_unicode_bits_of(tdm_unicode_class(cp));
+    return (bits & (TDM_UC_L | TDM_UC_M | TDM_UC_ND | TDM_UC_NL | TDM_UC_PC)) != 0 || cp == 0xB2 ||
+           cp == 0xB3 || cp == 0xB9 || (cp >= 0xBC && cp <= 0xBE) ||
+           (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) ||
+           (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189);
+}
+
 bool tdm_unicode_is_word(uint32_t cp) {
     const uint32_t bits = tdm_unicode_bits_of(tdm_unicode_class(cp));
     if ((bits & (TDM_UC_L | TDM_UC_M | TDM_UC_ND | TDM_UC_NL | TDM_UC_PC)) != 0) {

@@ -45,6 +45,8 @@ uint8_t tdm_unicode_class(uint32_t cp);
 bool tdm_unicode_is_space(uint32_t cp);
 /* The regular-expression class \w: Alphabetic, M, Nd, Pc, Join_Control. */
 bool tdm_unicode_is_word(uint32_t cp);
+/* What the expressions of tokenizer files (Oniguruma's) take for a word: \w. */
+bool tdm_unicode_is_expr_word(uint32_t cp);
 /* The one-character small form, as Unicode 17 has it; U+0130 (whose small form is two) is itself. */
 uint32_t tdm_unicode_lower(uint32_t cp);
 

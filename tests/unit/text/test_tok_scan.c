@@ -123,6 +123,7 @@ static size_t scan_all(const tdm_scan_rule *rule, const tdm_unicode *unicode, co
         const size_t end = tdm_scan(rule, unicode, text, len, pos);
         if (end == 0) {
             pos += tdm_utf8_decode(text + pos, len - pos, &cp, NULL);
+            pos = tdm_scan_skip(rule, unicode, text, len, pos);
             continue;
         }
         assert_true(end > pos && end <= len && n < 254);
