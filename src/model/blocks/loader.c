@@ -3,7 +3,7 @@
  * Tensors by role. One table says how each role is spelled in Hugging Face checkpoints and in GGUF
  * files; everything else is the same for both. Source of the names: spec/models.md sections 3.1
  * and 8. */
-#include "model/blocks/loader.h"
+#include "model/blocks/loader_priv.h"
 
 #include "base/arith.h"
 #include "tensor/dequant.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 160
+#define NAME_MAX_BYTES TDM_LOADER_NAME_MAX
 
 typedef struct role_names {
     const char *hf; /* after the prefix; %d is the layer */
@@ -89,20 +89,24 @@ static const tdm_checkpoint_tensor *find(const tdm_loader *loader, tdm_role role
                                                     : NULL;
 }
 
-static void consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor) {
+void tdm_loader_consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n_params) {
     /* The checkpoint keeps its tensors in one array. */
     size_t idx = (size_t)(tensor - tdm_checkpoint_tensor_at(loader->checkpoint, 0));
     TDM_CHECK(idx < loader->n_tensors);
     if (loader->consumed[idx] == 0) {
-        int64_t n_values = 1;
-        for (int32_t i = 0; i < tensor->view.rank; i++) {
-            n_values *=
-                tensor->view.dims[i]; /* the reader has checked the product against the file */
-        }
         loader->consumed[idx] = 1;
         loader->weight_bytes += tensor->view.bytes;
-        loader->n_params += n_values;
+        loader->n_params += n_params;
     }
+}
+
+/* A tensor that is one value a weight. */
+static void consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor) {
+    int64_t n_values = 1;
+    for (int32_t i = 0; i < tensor->view.rank; i++) {
+        n_values *= tensor->view.dims[i]; /* the reader has checked the product against the file */
+    }
+    tdm_loader_consume(loader, tensor, n_values);
 }
 
 tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoint *checkpoint,
@@ -118,7 +122,8 @@ tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoint *checkpoint,
     }
     /* A base model saved without its head class has names without the prefix. */
     loader->prefix = tdm_checkpoint_find(checkpoint, "embed_tokens.weight") != NULL ? "" : "model.";
-    return TDM_OK;
+    return tdm_quant_config_read(&loader->quant, tdm_checkpoint_config(checkpoint),
+                                 tdm_checkpoint_path(checkpoint), err);
 }
 
 bool tdm_loader_has(const tdm_loader *loader, tdm_role role, int32_t layer) {
@@ -127,10 +132,13 @@ bool tdm_loader_has(const tdm_loader *loader, tdm_role role, int32_t layer) {
 }
 
 void tdm_loader_drop(tdm_loader *loader, tdm_role role, int32_t layer) {
+    static const char *const SUFFIXES[] = {"weight", "scales", "biases", "global_scale"};
     char name[NAME_MAX_BYTES];
-    const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
-    if (tensor != NULL) {
-        consume(loader, tensor);
+    for (size_t i = 0; i < sizeof SUFFIXES / sizeof SUFFIXES[0]; i++) {
+        const tdm_checkpoint_tensor *tensor = find(loader, role, layer, SUFFIXES[i], name);
+        if (tensor != NULL) {
+            tdm_loader_consume(loader, tensor, 0);
+        }
     }
 }
 
@@ -153,8 +161,16 @@ static void format_dims(char *out, size_t cap, const int64_t *dims, int32_t rank
     }
 }
 
-static tdm_status check_shape(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
-                              int32_t rank, const int64_t *dims, tdm_error *err) {
+tdm_status tdm_loader_fail_at(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                              tdm_status status, tdm_error *err) {
+    tdm_err_where(err, "%s: offset %llu",
+                  tdm_checkpoint_file_name(loader->checkpoint, tensor->file_idx),
+                  (unsigned long long)tensor->offset);
+    return status;
+}
+
+tdm_status tdm_loader_check_shape(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                                  int32_t rank, const int64_t *dims, tdm_error *err) {
     char have[64];
     char want[64];
     if (tensor->view.rank == rank &&
@@ -165,11 +181,8 @@ static tdm_status check_shape(const tdm_loader *loader, const tdm_checkpoint_ten
     format_dims(want, sizeof want, dims, rank);
     (void)tdm_fail(err, TDM_E_SHAPE, "tensor \"%.100s\" has shape %s, the config needs %s",
                    tensor->name, have, want);
-    tdm_err_where(err, "%s: offset %llu",
-                  tdm_checkpoint_file_name(loader->checkpoint, tensor->file_idx),
-                  (unsigned long long)tensor->offset);
     tdm_err_remedy(err, "config and weights are of different models; fetch both again");
-    return TDM_E_SHAPE;
+    return tdm_loader_fail_at(loader, tensor, TDM_E_SHAPE, err);
 }
 
 static tdm_status fail_dtype(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
@@ -177,12 +190,8 @@ static tdm_status fail_dtype(const tdm_loader *loader, const tdm_checkpoint_tens
     (void)tdm_fail(err, TDM_E_UNSUPPORTED,
                    "tensor \"%.100s\" is stored as %s, which this build cannot compute with",
                    tensor->name, TDM_DTYPES[tensor->view.dtype].name);
-    tdm_err_where(err, "%s: offset %llu",
-                  tdm_checkpoint_file_name(loader->checkpoint, tensor->file_idx),
-                  (unsigned long long)tensor->offset);
-    tdm_err_remedy(
-        err, "use a file in F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K");
-    return TDM_E_UNSUPPORTED;
+    tdm_err_remedy(err, "use a file in F32, F16 or BF16, a GGUF quantization, or MLX's");
+    return tdm_loader_fail_at(loader, tensor, TDM_E_UNSUPPORTED, err);
 }
 
 /* The values of a one-dimensional tensor as f32: borrowed when they are f32 already and aligned,
@@ -190,7 +199,7 @@ static tdm_status fail_dtype(const tdm_loader *loader, const tdm_checkpoint_tens
 static tdm_status load_vector(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n,
                               const float **out, tdm_error *err) {
     float *values = NULL;
-    TDM_TRY(check_shape(loader, tensor, 1, &n, err));
+    TDM_TRY(tdm_loader_check_shape(loader, tensor, 1, &n, err));
     if (tensor->view.dtype == TDM_DTYPE_F32 && (uintptr_t)tensor->view.data % sizeof(float) == 0) {
         *out = tensor->view.data;
         consume(loader, tensor);
@@ -233,23 +242,49 @@ static tdm_status load_bias(tdm_loader *loader, tdm_role role, int32_t layer, in
     return load_vector(loader, tensor, n, out, err);
 }
 
-tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, int32_t layer, int64_t n_out,
-                             int64_t n_in, tdm_bias_rule bias, tdm_linear *out, tdm_error *err) {
-    char name[NAME_MAX_BYTES];
-    const int64_t dims[2] = {n_out, n_in};
-    const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
-    memset(out, 0, sizeof *out);
+/* One matrix of tensor, which may be missing, becomes *out. */
+static tdm_status load_weight(tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                              const char *name, const tdm_loader_part *part, tdm_weight *out,
+                              tdm_error *err) {
+    tdm_weight_source source;
     if (tensor == NULL) {
         return fail_missing(loader, name, err);
     }
-    TDM_TRY(check_shape(loader, tensor, 2, dims, err));
-    if (!loader->backend->ops->can_read(loader->backend, tensor->view.dtype)) {
+    TDM_TRY(tdm_loader_source(loader, tensor, part, &source, err));
+    if (source.mode == TDM_WEIGHT_PLAIN &&
+        !loader->backend->ops->can_read(loader->backend, tensor->view.dtype)) {
         return fail_dtype(loader, tensor, err);
     }
-    TDM_TRY(load_bias(loader, role, layer, n_out, bias, &out->bias, err));
-    TDM_TRY(tdm_weight_init(loader->backend, &tensor->view, &out->weight, err));
-    consume(loader, tensor);
+    tdm_status status = tdm_weight_init_source(loader->backend, &source, out, err);
+    if (status != TDM_OK) {
+        tdm_err_note(err, "tensor \"%.100s\"", tensor->name);
+        return tdm_loader_fail_at(loader, tensor, status, err);
+    }
     return TDM_OK;
+}
+
+tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, int32_t layer, int64_t n_out,
+                             int64_t n_in, tdm_bias_rule bias, tdm_linear *out, tdm_error *err) {
+    char name[NAME_MAX_BYTES];
+    const tdm_loader_part part = {.n_out = n_out, .n_in = n_in};
+    const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
+    memset(out, 0, sizeof *out);
+    if (tensor != NULL) {
+        TDM_TRY(load_bias(loader, role, layer, n_out, bias, &out->bias, err));
+    }
+    return load_weight(loader, tensor, name, &part, &out->weight, err);
+}
+
+tdm_status tdm_loader_expert(tdm_loader *loader, tdm_role role, int32_t layer, int32_t n_experts,
+                             int32_t expert, int64_t n_out, int64_t n_in, tdm_weight *out,
+                             tdm_error *err) {
+    char name[NAME_MAX_BYTES];
+    const tdm_loader_part part = {
+        .n_stack = n_experts, .idx = expert, .n_out = n_out, .n_in = n_in};
+    TDM_CHECK(n_experts >= 1 && expert >= 0 && expert < n_experts);
+    memset(out, 0, sizeof *out);
+    const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
+    return load_weight(loader, tensor, name, &part, out, err);
 }
 
 /* Tensors that old exporters wrote and every engine ignores. */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "contract/backend.h"
 #include "formats/checkpoint.h"
+#include "formats/quant_config.h"
 #include "model/family.h"
 
 typedef enum tdm_role {
@@ -52,6 +53,7 @@ typedef struct tdm_loader {
     const char *prefix; /* of Hugging Face names: "model." or "" */
     size_t weight_bytes;
     int64_t n_params;
+    tdm_quant_config quant; /* what config.json says about quantized weights */
 } tdm_loader;
 
 TDM_NODISCARD tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoint *checkpoint,
@@ -63,6 +65,11 @@ TDM_NODISCARD tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoin
 TDM_NODISCARD tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, int32_t layer,
                                            int64_t n_out, int64_t n_in, tdm_bias_rule bias,
                                            tdm_linear *out, tdm_error *err);
+/* Matrix [n_out, n_in] of expert in a stack of n_experts, which the role's tensor holds. Errors as
+ * tdm_loader_linear. */
+TDM_NODISCARD tdm_status tdm_loader_expert(tdm_loader *loader, tdm_role role, int32_t layer,
+                                           int32_t n_experts, int32_t expert, int64_t n_out,
+                                           int64_t n_in, tdm_weight *out, tdm_error *err);
 /* A vector of n values as f32. */
 TDM_NODISCARD tdm_status tdm_loader_vector(tdm_loader *loader, tdm_role role, int32_t layer,
                                            int64_t n, const float **out, tdm_error *err);

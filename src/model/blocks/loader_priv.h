@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Inside the loader: marking tensors as used, and the tensors that make one weight. */
+#ifndef TDM_MODEL_BLOCKS_LOADER_PRIV_H
+#define TDM_MODEL_BLOCKS_LOADER_PRIV_H
+
+#include "model/blocks/loader.h"
+
+#define TDM_LOADER_NAME_MAX 160
+
+/* Marks tensor as used; the first time its bytes and n_params weights are counted. */
+void tdm_loader_consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n_params);
+/* where: the file and the offset of tensor. Returns status. */
+tdm_status tdm_loader_fail_at(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                              tdm_status status, tdm_error *err);
+tdm_status tdm_loader_check_shape(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                                  int32_t rank, const int64_t *dims, tdm_error *err);
+
+/* Which matrix of a tensor: n_stack 0 for a tensor of rank 2, else matrix idx of n_stack. */
+typedef struct tdm_loader_part {
+    int64_t n_stack;
+    int64_t idx;
+    int64_t n_out;
+    int64_t n_in;
+} tdm_loader_part;
+
+/* The tensors that make the matrix part of "MODULE.weight", which is weight; marks all of them as
+ * used. Errors: TDM_E_SHAPE; TDM_E_FORMAT (half of a quantized set is missing; the config
+ * contradicts the shapes); TDM_E_UNSUPPORTED. */
+TDM_NODISCARD tdm_status tdm_loader_source(tdm_loader *loader, const tdm_checkpoint_tensor *weight,
+                                           const tdm_loader_part *part, tdm_weight_source *out,
+                                           tdm_error *err);
+
+#endif
