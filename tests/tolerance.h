@@ -31,5 +31,8 @@
 /* Whole models in the exact tier against another framework's f32: largest logit difference over
  * largest logit. Measured 1e-6 on every tiny golden; 1e-4 is the issue's bound. */
 #define TOL_GOLDEN_EXACT 1e-4
+/* Whole tiny quantized models in the fast tier: mean KL of the golden's distribution from ours. The
+ * issue's bound; measured 8e-6 to 2e-3. */
+#define TOL_GOLDEN_FAST_KL 0.02
 
 #endif
