@@ -113,7 +113,7 @@ void tdm_iq1_m_decode(const uint8_t *p, int j, tdm_block32 *out) {
     for (int i = 0; i < 4; ++i) { /* the f16 scale lies in the top nibbles of four words */
         d |= (unsigned)(tdm_load_u16(scales + 2 * i) >> 12) << (4 * i);
     }
-    unsigned word = tdm_load_u16(scales + 2 * (j / 2)) >> (6 * (j & 1));
+    unsigned word = (unsigned)tdm_load_u16(scales + 2 * (j / 2)) >> (6 * (j & 1));
     for (int g = 0; g < 4; ++g) {
         unsigned high = (unsigned)(p[32 + 2 * j + g / 2] >> (4 * (g & 1)));
         unsigned q = p[4 * j + g] | ((high & 7u) << 8);
