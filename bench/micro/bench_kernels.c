@@ -4,7 +4,7 @@
  * cache (GB/s, beside a read-only sweep of as many bytes in the same round) and of many-row
  * products (GOP/s, a multiply and an add counted as two), then attention. CSV on stdout.
  *
- *     bench_kernels [--isa NAME] [--threads N] [--tier fast|exact] [--type Q4_1|attention]
+ *     bench_kernels [--isa NAME] [--threads N] [--tier fast|exact] [--type Q4_1|affine|attention]
  * [--mapped]
  *                   [--mb 96] [--k 576] [--tokens 256] [--repeats 5] */
 #include "backend/cpu/cpu.h"
@@ -14,6 +14,7 @@
 #include "tensor/dequant.h"
 #include "tensor/half.h"
 #include "tensor/ops.h"
+#include "tensor/weight.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,94 +87,168 @@ static double sweep_gbs(const bench *b, const void *data, size_t bytes) {
     return best;
 }
 
-/* Random bits with scales that stay small. */
-static uint8_t *random_weights(tdm_dtype dtype, int64_t n_out, int64_t k, size_t *out_bytes) {
-    const tdm_dtype_info *info = &TDM_DTYPES[dtype];
-    size_t n_blocks = (size_t)n_out * (size_t)k / info->block_weights;
-    uint8_t *data = must_alloc(n_blocks * info->block_bytes);
+static uint8_t *random_bytes(size_t bytes) {
+    uint8_t *data = must_alloc(bytes);
     uint64_t state = 1;
-    for (size_t i = 0; i < n_blocks * info->block_bytes; ++i) {
+    for (size_t i = 0; i < bytes; ++i) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         data[i] = (uint8_t)(state >> 56);
     }
-    uint16_t half = dtype == TDM_DTYPE_BF16 ? tdm_bf16_from_f32(0.01f) : tdm_f16_from_f32(0.01f);
-    float full = 0.01f;
-    for (size_t b = 0; b < n_blocks; ++b) {
-        uint8_t *block = data + b * info->block_bytes;
-        if (dtype == TDM_DTYPE_F32) {
-            memcpy(block, &full, 4);
-        } else if (dtype == TDM_DTYPE_Q6_K) {
-            memcpy(block + 208, &half, 2);
-        } else {
-            memcpy(block, &half, 2);
-            if (info->block_bytes > 2 && dtype != TDM_DTYPE_Q4_0 && dtype != TDM_DTYPE_Q5_0 &&
-                dtype != TDM_DTYPE_Q8_0) {
-                memcpy(block + 2, &half, 2);
-            }
-        }
-    }
-    *out_bytes = n_blocks * info->block_bytes;
     return data;
 }
 
-static void bench_linear(const bench *b, tdm_dtype dtype) {
+/* A weight's tensors in memory of their own. */
+typedef struct subject {
+    char name[32];
+    tdm_weight_source source;
+    uint8_t *parts[3];
+    size_t bytes[3];
+    int64_t k;
+} subject;
+
+/* Random bits with scales that stay small; about mb megabytes of rows of about k weights. */
+static void make_stored(const bench *b, tdm_dtype dtype, subject *out) {
     const tdm_dtype_info *info = &TDM_DTYPES[dtype];
     int64_t k = b->k / info->block_weights * info->block_weights;
     k = k == 0 ? info->block_weights : k;
     int64_t row_bytes = k / info->block_weights * info->block_bytes;
     int64_t n_out = b->mb * 1000000 / row_bytes / 8 * 8;
-    size_t bytes = 0;
-    uint8_t *data = random_weights(dtype, n_out, k, &bytes);
-    tdm_tensor_view view = {
-        .dtype = dtype, .rank = 2, .dims = {n_out, k}, .data = data, .bytes = bytes};
+    *out = (subject){.k = k, .bytes = {(size_t)(n_out * row_bytes)}};
+    out->parts[0] = random_bytes(out->bytes[0]);
+    for (size_t at = 0; at < out->bytes[0]; at += info->block_bytes) {
+        tdm_block_set_scales(dtype, out->parts[0] + at, 0.02f, 0.02f);
+    }
+    out->source = (tdm_weight_source){.mode = TDM_WEIGHT_PLAIN,
+                                      .view = {dtype, 2, {n_out, k}, out->parts[0], out->bytes[0]}};
+    (void)snprintf(out->name, sizeof out->name, "%s", info->name);
+}
+
+/* The same for weights of several tensors; affine scales are BF16. */
+static void make_grouped(const bench *b, tdm_weight_mode mode, int32_t bits, int32_t group,
+                         subject *out) {
+    bool is_affine = mode == TDM_WEIGHT_AFFINE;
+    int64_t k = b->k < group ? group : b->k / group * group;
+    int64_t n_groups = k / group;
+    int64_t row_bytes = k / 8 * bits + n_groups * (is_affine ? 4 : 1);
+    int64_t n_out = b->mb * 1000000 / row_bytes / 8 * 8;
+    size_t n_scales = (size_t)(n_out * n_groups);
+    *out = (subject){.k = k};
+    out->bytes[0] = (size_t)(n_out * k / 8 * bits);
+    out->bytes[1] = is_affine ? 2 * n_scales : n_scales;
+    out->bytes[2] = is_affine ? 2 * n_scales : 0;
+    for (int i = 0; i < (is_affine ? 3 : 2); ++i) {
+        out->parts[i] = random_bytes(out->bytes[i]);
+    }
+    for (size_t i = 0; i < n_scales; ++i) {
+        uint16_t small = tdm_bf16_from_f32(0.01f);
+        if (is_affine) {
+            memcpy(out->parts[1] + 2 * i, &small, 2);
+            memcpy(out->parts[2] + 2 * i, &small, 2);
+        } else {
+            out->parts[1][i] = mode == TDM_WEIGHT_NVFP4 ? 0x20 : 120;
+        }
+    }
+    tdm_dtype scales = is_affine ? TDM_DTYPE_BF16 : TDM_DTYPE_U8;
+    out->source = (tdm_weight_source){
+        .mode = mode,
+        .bits = bits,
+        .group = group,
+        .view = {TDM_DTYPE_U32, 2, {n_out, k * bits / 32}, out->parts[0], out->bytes[0]},
+        .scales = {scales, 2, {n_out, n_groups}, out->parts[1], out->bytes[1]},
+    };
+    if (is_affine) {
+        out->source.biases =
+            (tdm_tensor_view){scales, 2, {n_out, n_groups}, out->parts[2], out->bytes[2]};
+    }
+    (void)snprintf(out->name, sizeof out->name, "%s-%d-g%d", TDM_WEIGHT_MODE_NAMES[mode], (int)bits,
+                   (int)group);
+}
+
+/* The rate of one row is told twice: by the bytes of the file, and by those that are read. */
+static void bench_linear(const bench *b, subject *s) {
+    size_t bytes = s->bytes[0] + s->bytes[1] + s->bytes[2];
     tdm_weight w;
     tdm_error err = {0};
     int64_t t0 = now_ns();
-    if (tdm_weight_init(b->be, &view, &w, &err) != TDM_OK) {
-        (void)fprintf(stderr, "%s: %s\n", info->name, err.what);
+    if (tdm_weight_init_source(b->be, &s->source, &w, &err) != TDM_OK) {
+        (void)fprintf(stderr, "%s: %s\n", s->name, err.what);
         exit(1);
     }
     double load_gbs = (double)bytes / (double)(now_ns() - t0);
-    float *x = must_alloc((size_t)(b->n_tokens * k) * sizeof *x);
-    for (int64_t i = 0; i < b->n_tokens * k; ++i) {
+    size_t moved = w.packed != NULL ? w.packed_bytes : bytes;
+    const uint8_t *swept = w.packed != NULL ? w.packed : s->parts[0];
+    size_t swept_bytes = w.packed != NULL ? w.packed_bytes : s->bytes[0];
+    float *x = must_alloc((size_t)(b->n_tokens * s->k) * sizeof *x);
+    for (int64_t i = 0; i < b->n_tokens * s->k; ++i) {
         x[i] = (float)(tdm_random_f64(1, 0, (uint32_t)i, 0) - 0.5);
     }
-    float *out = must_alloc((size_t)n_out * sizeof *out);
-    tdm_linear_part part = {.weight = &w, .out = out, .ld_out = n_out};
+    float *out = must_alloc((size_t)w.n_out * sizeof *out);
+    tdm_linear_part part = {.weight = &w, .out = out, .ld_out = w.n_out};
     double best_s = 1e9;
     double read_gbs = 0.0;
     for (int64_t r = 0; r < b->repeats; ++r) {
         t0 = now_ns();
-        tdm_op_linear(b->be, x, k, 1, &part, 1);
-        double s = (double)(now_ns() - t0) * 1e-9;
-        best_s = s < best_s ? s : best_s;
-        double g = sweep_gbs(b, w.packed != NULL ? w.packed : data, bytes);
+        tdm_op_linear(b->be, x, s->k, 1, &part, 1);
+        double seconds = (double)(now_ns() - t0) * 1e-9;
+        best_s = seconds < best_s ? seconds : best_s;
+        double g = sweep_gbs(b, swept, swept_bytes);
         read_gbs = g > read_gbs ? g : read_gbs;
     }
     double gbs = (double)bytes * 1e-9 / best_s;
+    double moved_gbs = (double)moved * 1e-9 / best_s;
     /* A slice of the rows that fits the second-level cache's neighbourhood, as a layer does. */
     tdm_weight slice = w;
-    slice.n_out = n_out < 1536 ? n_out : 1536;
+    slice.n_out = w.n_out < 1536 ? w.n_out : 1536;
     float *many = must_alloc((size_t)(b->n_tokens * slice.n_out) * sizeof *many);
     tdm_linear_part wide = {.weight = &slice, .out = many, .ld_out = slice.n_out};
     double best_many = 1e9;
     for (int64_t r = 0; r < b->repeats + 1; ++r) {
         t0 = now_ns();
-        tdm_op_linear(b->be, x, k, b->n_tokens, &wide, 1);
-        double s = (double)(now_ns() - t0) * 1e-9;
-        best_many = s < best_many ? s : best_many;
+        tdm_op_linear(b->be, x, s->k, b->n_tokens, &wide, 1);
+        double seconds = (double)(now_ns() - t0) * 1e-9;
+        best_many = seconds < best_many ? seconds : best_many;
     }
-    double gops = 2e-9 * (double)slice.n_out * (double)k * (double)b->n_tokens / best_many;
-    (void)printf("%s,%s,%d,%s,%lld,%.1f,%.1f,%.2f,%.1f,%lld,%.2f\n", info->name,
+    double gops = 2e-9 * (double)slice.n_out * (double)s->k * (double)b->n_tokens / best_many;
+    (void)printf("%s,%s,%d,%s,%lld,%.1f,%.1f,%.2f,%.1f,%.2f,%.1f,%lld,%.2f\n", s->name,
                  b->be->ops->name(b->be), (int)b->n_threads, w.packed != NULL ? "packed" : "mapped",
-                 (long long)k, gbs, read_gbs, gbs / read_gbs, gops, (long long)b->n_tokens,
-                 load_gbs);
+                 (long long)s->k, gbs, read_gbs, gbs / read_gbs, moved_gbs, moved_gbs / read_gbs,
+                 gops, (long long)b->n_tokens, load_gbs);
     (void)fflush(stdout);
-    tdm_weight_deinit(b->be, &w);
     tdm_mem_free_aligned(NULL, many, (size_t)(b->n_tokens * slice.n_out) * sizeof *many, 64);
-    tdm_mem_free_aligned(NULL, out, (size_t)n_out * sizeof *out, 64);
-    tdm_mem_free_aligned(NULL, x, (size_t)(b->n_tokens * k) * sizeof *x, 64);
-    tdm_mem_free_aligned(NULL, data, bytes, 64);
+    tdm_mem_free_aligned(NULL, out, (size_t)w.n_out * sizeof *out, 64);
+    tdm_mem_free_aligned(NULL, x, (size_t)(b->n_tokens * s->k) * sizeof *x, 64);
+    tdm_weight_deinit(b->be, &w);
+    for (int i = 0; i < 3; ++i) {
+        tdm_mem_free_aligned(NULL, s->parts[i], s->bytes[i], 64);
+    }
+}
+
+static bool is_wanted(const bench *b, const char *name) {
+    return b->type == NULL || strcmp(b->type, name) == 0;
+}
+
+static void bench_formats(const bench *b) {
+    static const struct {
+        tdm_weight_mode mode;
+        int32_t bits, group;
+    } GROUPED[] = {{TDM_WEIGHT_AFFINE, 2, 64}, {TDM_WEIGHT_AFFINE, 3, 64},
+                   {TDM_WEIGHT_AFFINE, 4, 32}, {TDM_WEIGHT_AFFINE, 4, 64},
+                   {TDM_WEIGHT_AFFINE, 5, 64}, {TDM_WEIGHT_AFFINE, 6, 64},
+                   {TDM_WEIGHT_AFFINE, 8, 64}, {TDM_WEIGHT_MXFP4, 4, 32},
+                   {TDM_WEIGHT_MXFP8, 8, 32},  {TDM_WEIGHT_NVFP4, 4, 16}};
+    subject s;
+    for (int i = 0; i < TDM_DTYPE_COUNT; ++i) {
+        if (tdm_dequant_can((tdm_dtype)i) && is_wanted(b, TDM_DTYPES[i].name)) {
+            make_stored(b, (tdm_dtype)i, &s);
+            bench_linear(b, &s);
+        }
+    }
+    for (size_t i = 0; i < sizeof GROUPED / sizeof GROUPED[0]; ++i) {
+        if (is_wanted(b, TDM_WEIGHT_MODE_NAMES[GROUPED[i].mode])) {
+            make_grouped(b, GROUPED[i].mode, GROUPED[i].bits, GROUPED[i].group, &s);
+            bench_linear(b, &s);
+        }
+    }
 }
 
 /* SmolLM2's heads: 9 queries on 3 keys of 64. */
@@ -279,13 +354,10 @@ int main(int argc, char **argv) {
         (void)fprintf(stderr, "%s\n", err.what);
         return 1;
     }
-    (void)printf("type,backend,threads,layout,k,gbs_one_row,read_gbs,share,gops,tokens,load_gbs\n");
-    for (int i = 0; i < TDM_DTYPE_COUNT; ++i) {
-        if (tdm_dequant_can((tdm_dtype)i) &&
-            (b.type == NULL || strcmp(b.type, TDM_DTYPES[i].name) == 0)) {
-            bench_linear(&b, (tdm_dtype)i);
-        }
-    }
+    (void)printf(
+        "type,backend,threads,layout,k,gbs_one_row,read_gbs,share,moved_gbs,moved_share,gops,"
+        "tokens,load_gbs\n");
+    bench_formats(&b);
     if (b.type == NULL || strcmp(b.type, "attention") == 0) {
         bench_attention(&b, TDM_DTYPE_F32, 500, 1);
         bench_attention(&b, TDM_DTYPE_BF16, 500, 1);

@@ -156,7 +156,8 @@ static void codes32(const uint8_t *row, int bits, int64_t b, uint8_t out[32]) {
     memcpy(bytes, row + (int64_t)4 * bits * b, (size_t)(4 * bits));
     for (int i = 0; i < 32; ++i) {
         int at = i * bits;
-        out[i] = (uint8_t)((tdm_load_u16(bytes + at / 8) >> (at % 8)) & ((1u << bits) - 1u));
+        out[i] =
+            (uint8_t)(((uint32_t)tdm_load_u16(bytes + at / 8) >> (at % 8)) & ((1u << bits) - 1u));
     }
 }
 
