@@ -57,13 +57,16 @@ typedef struct tdm_model_config {
     double norm_eps;          /* 0: the file has none under any of the usual names */
     bool has_attention_bias;  /* attention_bias */
     bool has_qkv_bias;        /* qkv_bias, true where absent (qwen2_moe) */
+    bool has_bias;            /* use_bias, true where absent (starcoder2) */
     bool has_mlp_bias;        /* mlp_bias */
     bool is_tied;             /* tie_word_embeddings; for GGUF: no output.weight */
     const char *hidden_act;   /* "silu"; borrowed; NULL in GGUF, or where the class has its own */
     double query_scalar;      /* scores are divided by its root; 0: absent */
     double attention_softcap; /* 0: none */
     double final_softcap;     /* of logits; 0: none */
-    bool is_bidirectional;    /* use_bidirectional_attention */
+    double embedding_multiplier, attention_multiplier, residual_multiplier; /* 0: absent */
+    double logits_scaling; /* divides logits; 0: absent */
+    bool is_bidirectional; /* use_bidirectional_attention */
     tdm_experts_config experts;
     tdm_rope_config rope;
     bool has_local_rope;        /* sliding layers rotate by rope_local */

@@ -57,8 +57,16 @@ static const tdm_class_default CLASSES[] = {
      .final_softcap = 30.0},
     {.family = "gemma3_text", GEMMA3_TEXT},
     {.family = "gemma3", GEMMA3_TEXT}, /* a text_config without a model_type */
-    {.family = "starcoder2", .is_tied = true, .theta = 10000.0},
-    {.family = "glm4", .theta = 10000.0},
+    {.family = "starcoder2", .is_tied = true, .norm_eps = 1e-5, .theta = 10000.0},
+    {.family = "glm4",
+     .is_attention_biased = true,
+     .head_dim = 128,
+     .norm_eps = 0.00000015625,
+     .theta = 10000.0,
+     .rotary_fraction = 0.5},
+    {.family = "phi3", .norm_eps = 1e-5, .theta = 10000.0},
+    {.family = "granite", .norm_eps = 1e-6, .theta = 10000.0},
+    {.family = "olmo2", .norm_eps = 1e-5, .theta = 10000.0},
     {.family = "gpt_oss", .head_dim = 64, .sliding_window = 128, .theta = 150000.0},
 };
 

@@ -158,7 +158,7 @@ static tdm_status read_rope(tdm_model_config *out, const tdm_config_source *sour
     tdm_rope_config *rope = &out->rope;
     const tdm_json *sliding = NULL;
     tdm_config_source rope_source;
-    double fraction = 1.0;
+    double fraction = class != NULL && class->rotary_fraction > 0.0 ? class->rotary_fraction : 1.0;
     const tdm_field partial = {
         {"partial_rotary_factor"}, NULL, 0, TDM_FIELD_F64, TDM_NEED_NONE, 1e-6, 1.0};
     rope->theta = class != NULL ? class->theta : 10000.0;
@@ -391,8 +391,11 @@ static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *sou
     out->is_tied =
         class != NULL ? class->is_tied : tdm_checkpoint_find(checkpoint, "lm_head.weight") == NULL;
     TDM_TRY(tdm_config_bool(source, "tie_word_embeddings", &out->is_tied));
-    TDM_TRY(tdm_config_bool(source, "attention_bias", &out->has_attention_bias));
     out->has_qkv_bias = true;
+    out->has_bias = true;
+    out->has_attention_bias = class != NULL && class->is_attention_biased;
+    TDM_TRY(tdm_config_bool(source, "attention_bias", &out->has_attention_bias));
+    TDM_TRY(tdm_config_bool(source, "use_bias", &out->has_bias));
     TDM_TRY(tdm_config_bool(source, "qkv_bias", &out->has_qkv_bias));
     TDM_TRY(tdm_config_bool(source, "mlp_bias", &out->has_mlp_bias));
     TDM_TRY(read_bidirectional(out, source));

@@ -62,12 +62,14 @@ typedef struct tdm_class_default {
     bool is_tied;
     bool is_sliding_opt_in;     /* use_sliding_window exists and is false by default */
     bool has_hidden_activation; /* the key that names the activation; else hidden_act */
+    bool is_attention_biased;
     int32_t n_heads, n_kv_heads, n_vocab;
     int32_t head_dim;       /* 0: hidden / heads */
     int32_t sliding_window; /* when the key is absent; null means none */
     int64_t context_max;
     double norm_eps, theta;
-    double local_theta; /* of sliding layers that rotate by a base of their own */
+    double rotary_fraction; /* 0: all of a head */
+    double local_theta;     /* of sliding layers that rotate by a base of their own */
     double query_scalar, attention_softcap, final_softcap;
 } tdm_class_default;
 

@@ -11,9 +11,10 @@
 #include <string.h>
 
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_GEMMA,   &TDM_FAMILY_GEMMA2,    &TDM_FAMILY_GEMMA3,  &TDM_FAMILY_LLAMA,
-    &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,   &TDM_FAMILY_QWEN2,   &TDM_FAMILY_QWEN2_MOE,
-    &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE, &TDM_FAMILY_SMOLLM3,
+    &TDM_FAMILY_GEMMA,   &TDM_FAMILY_GEMMA2,    &TDM_FAMILY_GEMMA3,  &TDM_FAMILY_GLM4,
+    &TDM_FAMILY_GRANITE, &TDM_FAMILY_LLAMA,     &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,
+    &TDM_FAMILY_OLMO2,   &TDM_FAMILY_PHI3,      &TDM_FAMILY_QWEN2,   &TDM_FAMILY_QWEN2_MOE,
+    &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE, &TDM_FAMILY_SMOLLM3, &TDM_FAMILY_STARCODER2,
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
 
@@ -82,9 +83,6 @@ static tdm_status refuse(const tdm_model_config *config, tdm_error *err, const c
 
 /* What the reader found and no block has a place for: honoured or refused, never passed over. */
 static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
-    if (config->rotary_dim != config->head_dim) {
-        return refuse(config, err, "partial_rotary_factor", "rope over a part of each head");
-    }
     if (config->value_dim != config->head_dim) {
         return refuse(config, err, "value_length", "values of another width than keys");
     }
@@ -104,6 +102,9 @@ static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
 /* What the config has and the family's description of it has not. */
 static tdm_status check_honoured(const tdm_model_config *config, const tdm_decoder_spec *spec,
                                  tdm_error *err) {
+    if (config->rotary_dim != spec->rotary_dim || spec->rotary_dim % 2 != 0) {
+        return refuse(config, err, "partial_rotary_factor", "rope over a part of each head");
+    }
     if (config->has_local_rope && spec->n_ropes < 2) {
         return refuse(config, err, "rope_parameters", "one rope for each type of layer");
     }
@@ -168,6 +169,9 @@ tdm_status tdm_decoder_spec_init(const tdm_model_config *config, tdm_rope_pairin
     TDM_TRY(check_fields(config, err));
     TDM_TRY(read_activation(config, &spec->activation, err));
     spec->embed_scale = 1.0F;
+    spec->residual_scale = 1.0F;
+    spec->logit_divisor = 1.0F;
+    spec->rotary_dim = config->head_dim;
     spec->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
     spec->pairing = config->container == TDM_CONTAINER_GGUF ? gguf_pairing : TDM_ROPE_HALVES;
     spec->n_ropes = 1;

@@ -23,14 +23,28 @@ typedef enum tdm_bias_rule { TDM_BIAS_NONE, TDM_BIAS_REQUIRED, TDM_BIAS_IF_PRESE
 /* Where the norms of a layer stand; f is attention, then the MLP. What the tensors are called
  * follows from it: blocks/norm.c has the table. */
 typedef enum tdm_block_template {
-    TDM_BLOCK_PRE,      /* x += f(norm x) */
-    TDM_BLOCK_SANDWICH, /* x += norm f(norm x) */
+    TDM_BLOCK_PRE,           /* x += f(norm x) */
+    TDM_BLOCK_POST,          /* x += norm f(x) */
+    TDM_BLOCK_SANDWICH,      /* x += norm f(norm x) */
+    TDM_BLOCK_SANDWICH_GLM4, /* the same by other names */
     TDM_BLOCK_COUNT
 } tdm_block_template;
 
+typedef enum tdm_norm_kind {
+    TDM_NORM_RMS,
+    TDM_NORM_LAYER /* mean taken off too, and a bias */
+} tdm_norm_kind;
+
+typedef enum tdm_mlp_kind {
+    TDM_MLP_GATED,       /* down(act(gate h) * up h) */
+    TDM_MLP_GATED_FUSED, /* the same, gate's and up's rows in one tensor, gate first */
+    TDM_MLP_PLAIN        /* down(act(up h)) */
+} tdm_mlp_kind;
+
 typedef enum tdm_qk_norm {
     TDM_QK_NORM_NONE,
-    TDM_QK_NORM_HEAD /* over head_dim of q and of k, before rope */
+    TDM_QK_NORM_HEAD, /* over head_dim of q and of k, before rope */
+    TDM_QK_NORM_FULL  /* over all heads of q, and of k, before rope */
 } tdm_qk_norm;
 
 /* How safetensors name an expert's matrices and the router: blocks/experts_load.c has the table. */
@@ -56,8 +70,13 @@ typedef struct tdm_decoder_spec {
     float attention_scale;   /* multiplies q.k */
     float attention_softcap; /* of scaled scores, before the mask; 0: none */
     float final_softcap;     /* of logits; 0: none */
+    float residual_scale;    /* multiplies what a block adds; 1: none */
+    float logit_divisor;     /* 1: none */
     float norm_offset;       /* added to each norm's weights when they are loaded */
+    tdm_norm_kind norm;
     tdm_block_template block;
+    tdm_mlp_kind mlp;
+    bool is_qkv_fused; /* rows of q, k, v in one tensor, in that order */
     tdm_qk_norm qk_norm;
     tdm_glu activation;
     tdm_bias_rule qkv_bias;
@@ -65,6 +84,7 @@ typedef struct tdm_decoder_spec {
     tdm_bias_rule mlp_bias;
     tdm_rope_pairing pairing;
     tdm_experts_spec experts; /* n 0: none */
+    int32_t rotary_dim;       /* leading values of a head that rotate */
     int32_t n_ropes;
     tdm_rope_config ropes[TDM_SPEC_ROPES_MAX];
     tdm_layer_spec layers[TDM_CONFIG_LAYERS_MAX];
@@ -82,14 +102,19 @@ typedef struct tdm_family {
 extern const tdm_family TDM_FAMILY_GEMMA;
 extern const tdm_family TDM_FAMILY_GEMMA2;
 extern const tdm_family TDM_FAMILY_GEMMA3;
+extern const tdm_family TDM_FAMILY_GLM4;
+extern const tdm_family TDM_FAMILY_GRANITE;
 extern const tdm_family TDM_FAMILY_LLAMA;
 extern const tdm_family TDM_FAMILY_MISTRAL;
 extern const tdm_family TDM_FAMILY_MIXTRAL;
+extern const tdm_family TDM_FAMILY_OLMO2;
+extern const tdm_family TDM_FAMILY_PHI3;
 extern const tdm_family TDM_FAMILY_QWEN2;
 extern const tdm_family TDM_FAMILY_QWEN2_MOE;
 extern const tdm_family TDM_FAMILY_QWEN3;
 extern const tdm_family TDM_FAMILY_QWEN3_MOE;
 extern const tdm_family TDM_FAMILY_SMOLLM3;
+extern const tdm_family TDM_FAMILY_STARCODER2;
 
 /* Common first words of a describe: scale head_dim^-1/2, every layer with the one rope, windows as
  * layer_types say (else none), rope pairs by container (GGUF's llama and smollm3 permute q and k

@@ -193,9 +193,13 @@ static void run_kit(const char *folder, tdm_tier tier, tdm_dtype kv_dtype, int32
     assert_int_equal(tracker.live_bytes, 0);
 }
 
-static const char *const CASES[] = {"gemma",   "gemma2",    "gemma3",
-                                    "mixtral", "qwen2-moe", "qwen3-moe"};
+static const char *const CASES[] = {"gemma",     "gemma2",    "gemma3",    "glm4",
+                                    "granite",   "mixtral",   "olmo2",     "phi3",
+                                    "qwen2-moe", "qwen3-moe", "starcoder2"};
 static const char *const GGUF_CASES[] = {"gemma2", "gemma3", "qwen3-moe"};
+
+static const char *const MLX_CASES[] = {"mixtral-q6g64-f16", "qwen3-moe-q4g32",
+                                        "qwen3-moe-nvfp4-global"};
 
 static void checkpoints_agree(void **state) {
     (void)state;
@@ -258,6 +262,18 @@ static void put_nested(mem_fs *m, const char *folder, bytes *config, bytes *mode
     free(text);
 }
 
+/* Quantized by MLX, whose experts are stacks of codes and scales. */
+static void mlx_stacks_agree(void **state) {
+    char shared[SUPPORT_PATH_MAX];
+    (void)state;
+    SUPPORT_NEED_SHARED(shared, "goldens-mlx");
+    for (size_t i = 0; i < SUPPORT_LEN(MLX_CASES); i++) {
+        char folder[SUPPORT_PATH_MAX];
+        (void)support_join(folder, shared, MLX_CASES[i]);
+        check_model(MLX_CASES[i], folder, folder);
+    }
+}
+
 static void text_inside_a_larger_checkpoint(void **state) {
     static mem_fs m;
     char folder[SUPPORT_PATH_MAX];
@@ -308,9 +324,8 @@ static void graphs_keep_their_laws(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checkpoints_agree),
-        cmocka_unit_test(gguf_files_agree),
-        cmocka_unit_test(text_inside_a_larger_checkpoint),
+        cmocka_unit_test(checkpoints_agree),      cmocka_unit_test(gguf_files_agree),
+        cmocka_unit_test(mlx_stacks_agree),       cmocka_unit_test(text_inside_a_larger_checkpoint),
         cmocka_unit_test(graphs_keep_their_laws),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));

@@ -7,27 +7,55 @@
  * cache -> o */
 #include "model/blocks/attention.h"
 
+#include "model/blocks/parts.h"
 #include "tensor/ops.h"
 
-tdm_status tdm_attention_load(tdm_attention_block *block, tdm_loader *loader, const tdm_dims *dims,
-                              const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
+#include <stdio.h>
+
+#define NAME_MAX_BYTES 160
+
+static tdm_status load_qkv(tdm_attention_block *block, tdm_loader *loader, const tdm_dims *dims,
+                           const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
     int64_t q_dim = (int64_t)dims->n_heads * dims->head_dim;
     int64_t kv_dim = (int64_t)dims->n_kv_heads * dims->head_dim;
     int64_t hidden = dims->hidden;
+    char name[NAME_MAX_BYTES];
+    if (spec->is_qkv_fused) {
+        const tdm_part_rows parts[3] = {
+            {&block->q, q_dim}, {&block->k, kv_dim}, {&block->v, kv_dim}};
+        (void)snprintf(name, sizeof name, "%slayers.%d.self_attn.qkv_proj", loader->prefix,
+                       (int)layer);
+        return tdm_part_split(loader, name, hidden, parts, 3, err);
+    }
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_Q, layer, q_dim, hidden, spec->qkv_bias, &block->q,
                               err));
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_K, layer, kv_dim, hidden, spec->qkv_bias, &block->k,
                               err));
-    TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_V, layer, kv_dim, hidden, spec->qkv_bias, &block->v,
-                              err));
-    TDM_TRY(
-        tdm_loader_linear(loader, TDM_ROLE_O, layer, hidden, q_dim, spec->o_bias, &block->o, err));
-    if (spec->qk_norm == TDM_QK_NORM_HEAD) {
-        TDM_TRY(tdm_norm_load(&block->q_norm, loader, TDM_ROLE_Q_NORM, layer, dims->head_dim,
-                              spec->norm_offset, err));
-        TDM_TRY(tdm_norm_load(&block->k_norm, loader, TDM_ROLE_K_NORM, layer, dims->head_dim,
-                              spec->norm_offset, err));
+    return tdm_loader_linear(loader, TDM_ROLE_V, layer, kv_dim, hidden, spec->qkv_bias, &block->v,
+                             err);
+}
+
+static tdm_status load_qk_norms(tdm_attention_block *block, tdm_loader *loader,
+                                const tdm_dims *dims, const tdm_decoder_spec *spec, int32_t layer,
+                                tdm_error *err) {
+    bool is_full = spec->qk_norm == TDM_QK_NORM_FULL;
+    if (spec->qk_norm == TDM_QK_NORM_NONE) {
+        return TDM_OK;
     }
+    block->is_norm_full = is_full;
+    TDM_TRY(tdm_norm_load(&block->q_norm, loader, spec, TDM_ROLE_Q_NORM, layer,
+                          (is_full ? (int64_t)dims->n_heads : 1) * dims->head_dim, err));
+    return tdm_norm_load(&block->k_norm, loader, spec, TDM_ROLE_K_NORM, layer,
+                         (is_full ? (int64_t)dims->n_kv_heads : 1) * dims->head_dim, err);
+}
+
+tdm_status tdm_attention_load(tdm_attention_block *block, tdm_loader *loader, const tdm_dims *dims,
+                              const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
+    int64_t q_dim = (int64_t)dims->n_heads * dims->head_dim;
+    TDM_TRY(load_qkv(block, loader, dims, spec, layer, err));
+    TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_O, layer, dims->hidden, q_dim, spec->o_bias,
+                              &block->o, err));
+    TDM_TRY(load_qk_norms(block, loader, dims, spec, layer, err));
     block->rope_idx = spec->layers[layer].has_rope ? spec->layers[layer].rope_idx : -1;
     block->window = spec->layers[layer].window;
     block->cache_idx = layer;
@@ -52,18 +80,25 @@ static void project(const tdm_attention_block *block, const tdm_step_ctx *ctx, c
     tdm_op_linear(ctx->backend, h, dims->hidden, ctx->n_tokens, parts, 3);
 }
 
-static void norm_heads(const tdm_step_ctx *ctx, float *heads, const tdm_norm *norm,
-                       int32_t n_heads) {
-    if (norm->weight != NULL) {
-        tdm_norm_forward(norm, ctx->backend, heads, heads, ctx->n_tokens * n_heads,
-                         ctx->dims->head_dim, ctx->dims->norm_eps);
+static void norm_heads(const tdm_attention_block *block, const tdm_step_ctx *ctx, float *heads,
+                       const tdm_norm *norm, int32_t n_heads) {
+    int64_t n = ctx->n_tokens;
+    int64_t dim = ctx->dims->head_dim;
+    if (norm->weight == NULL) {
+        return;
     }
+    if (block->is_norm_full) {
+        dim *= n_heads;
+    } else {
+        n *= n_heads;
+    }
+    tdm_norm_forward(norm, ctx->backend, heads, heads, n, dim, ctx->dims->norm_eps);
 }
 
 static void rotate(const tdm_step_ctx *ctx, const float *table, float *heads, int32_t n_heads) {
     int32_t dim = ctx->dims->head_dim;
     tdm_op_rope(ctx->backend, heads, (int64_t)n_heads * dim, ctx->n_tokens, n_heads, dim, table,
-                dim / 2, ctx->dims->pairing);
+                ctx->dims->rotary_dim / 2, ctx->dims->pairing);
 }
 
 /* Fills the spans of every row: where its keys and values go, and what its queries read. */
@@ -111,8 +146,8 @@ void tdm_attention_forward(const tdm_attention_block *block, const tdm_step_ctx 
     const tdm_linear_part last = {&block->o.weight, block->o.bias, out.to, dims->hidden,
                                   out.is_added};
     project(block, ctx, h);
-    norm_heads(ctx, s->q, &block->q_norm, dims->n_heads);
-    norm_heads(ctx, s->k, &block->k_norm, dims->n_kv_heads);
+    norm_heads(block, ctx, s->q, &block->q_norm, dims->n_heads);
+    norm_heads(block, ctx, s->k, &block->k_norm, dims->n_kv_heads);
     if (block->rope_idx >= 0) {
         rotate(ctx, s->ropes[block->rope_idx], s->q, dims->n_heads);
         rotate(ctx, s->ropes[block->rope_idx], s->k, dims->n_kv_heads);

@@ -12,6 +12,7 @@ typedef struct tdm_attention_block {
     tdm_linear q, k, v, o;
     tdm_norm q_norm; /* over head_dim, or none */
     tdm_norm k_norm;
+    bool is_norm_full; /* over all heads instead */
     int32_t rope_idx;  /* of the scratch's ropes; -1: none */
     int32_t window;    /* 0: full */
     int32_t cache_idx; /* in a state's caches */

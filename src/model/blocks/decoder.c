@@ -70,7 +70,7 @@ static const float *enter(const tdm_decoder *d, const tdm_norm_pair *norms, int6
 
 /* Where a block's last product goes: straight into the residual, or apart, to be normed first. */
 static tdm_block_out out_of(const tdm_decoder *d, const tdm_norm_pair *norms) {
-    bool is_apart = norms->post.weight != NULL;
+    bool is_apart = norms->post.weight != NULL || d->residual_scale != 1.0F;
     return (tdm_block_out){is_apart ? d->scratch.branch : d->scratch.x, !is_apart};
 }
 
@@ -80,6 +80,11 @@ static void leave(const tdm_decoder *d, const tdm_norm_pair *norms, int64_t n) {
     if (norms->post.weight != NULL) {
         tdm_norm_forward(&norms->post, d->backend, s->branch, s->branch, n, hidden,
                          d->dims.norm_eps);
+    }
+    for (int64_t i = 0; d->residual_scale != 1.0F && i < n * hidden; i++) {
+        s->branch[i] *= d->residual_scale; /* no backend has an operation for it */
+    }
+    if (norms->post.weight != NULL || d->residual_scale != 1.0F) {
         tdm_op_add(d->backend, s->x, hidden, s->branch, hidden, n, hidden);
     }
 }
@@ -105,7 +110,7 @@ static void run_layers(tdm_decoder *d, const tdm_step *step, int64_t n_tokens) {
                               step->rows, step->n_rows, n_tokens};
     for (int32_t i = 0; i < d->n_ropes; i++) {
         tdm_op_rope_table(d->backend, s->ropes[i], s->positions, n_tokens, d->ropes[i].inv_freq,
-                          d->dims.head_dim / 2, d->ropes[i].magnitude);
+                          d->dims.rotary_dim / 2, d->ropes[i].magnitude);
     }
     for (int32_t i = 0; i < d->base.facts.n_layers; i++) {
         run_layer(d, &ctx, &d->layers[i]);
@@ -142,6 +147,9 @@ static void run_head(tdm_decoder *d, const tdm_step *step, int64_t n_logits) {
     tdm_norm_forward(&d->final_norm, d->backend, s->wanted, s->wanted, n_logits, d->dims.hidden,
                      d->dims.norm_eps);
     tdm_op_linear(d->backend, s->wanted, d->dims.hidden, n_logits, &part, 1);
+    for (int64_t i = 0; d->logit_divisor != 1.0F && i < n_logits * d->base.facts.n_vocab; i++) {
+        step->logits[i] /= d->logit_divisor;
+    }
     if (d->final_softcap > 0.0F) {
         tdm_op_softcap(d->backend, step->logits, d->base.facts.n_vocab, n_logits,
                        d->base.facts.n_vocab, d->final_softcap);
@@ -219,6 +227,7 @@ static tdm_decoder *decoder_new(const tdm_alloc *alloc, const tdm_model_config *
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
+        .rotary_dim = spec->rotary_dim,
         .intermediate = config->intermediate,
         .inner_max = inner_max(config, spec),
         .n_experts = spec->experts.n,
@@ -231,6 +240,9 @@ static tdm_decoder *decoder_new(const tdm_alloc *alloc, const tdm_model_config *
     };
     d->embed_scale = spec->embed_scale;
     d->final_softcap = spec->final_softcap;
+    d->residual_scale = spec->residual_scale;
+    d->logit_divisor = spec->logit_divisor;
+    d->has_branch = spec->residual_scale != 1.0F;
     d->alloc = alloc;
     d->backend = backend;
     tdm_arena_init(&d->arena, alloc);

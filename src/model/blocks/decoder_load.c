@@ -15,8 +15,7 @@ static tdm_status load_mlp(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loader 
     if (layer->has_experts) {
         return tdm_experts_load(&layer->experts, loader, &d->dims, spec, idx, err);
     }
-    return tdm_mlp_load(&layer->mlp, loader, &TDM_MLP_ROLES, d->dims.hidden, d->dims.intermediate,
-                        spec->mlp_bias, idx, err);
+    return tdm_mlp_load_layer(&layer->mlp, loader, &d->dims, spec, idx, err);
 }
 
 static tdm_status load_layers(tdm_decoder *d, tdm_loader *loader, const tdm_decoder_spec *spec,
@@ -28,8 +27,8 @@ static tdm_status load_layers(tdm_decoder *d, tdm_loader *loader, const tdm_deco
                                     d->dims.hidden, err));
         TDM_TRY(tdm_attention_load(&layer->attention, loader, &d->dims, spec, i, err));
         TDM_TRY(load_mlp(d, layer, loader, spec, i, err));
-        d->has_post_norms = d->has_post_norms || layer->attention_norms.post.weight != NULL ||
-                            layer->mlp_norms.post.weight != NULL;
+        d->has_branch = d->has_branch || layer->attention_norms.post.weight != NULL ||
+                        layer->mlp_norms.post.weight != NULL;
         if (options->progress != NULL && options->progress(options->progress_arg, i + 1, n)) {
             return tdm_fail(err, TDM_E_CANCELLED, "loading was stopped");
         }
@@ -43,8 +42,7 @@ static tdm_status load_ends(tdm_decoder *d, tdm_loader *loader, const tdm_model_
     int64_t hidden = config->hidden;
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_EMBED, 0, n_vocab, hidden, TDM_BIAS_NONE, &d->embed,
                               err));
-    TDM_TRY(tdm_norm_load(&d->final_norm, loader, TDM_ROLE_FINAL_NORM, 0, hidden, spec->norm_offset,
-                          err));
+    TDM_TRY(tdm_norm_load(&d->final_norm, loader, spec, TDM_ROLE_FINAL_NORM, 0, hidden, err));
     d->is_tied = config->is_tied;
     if (d->is_tied) {
         tdm_loader_drop(loader, TDM_ROLE_HEAD, 0);
@@ -57,7 +55,7 @@ static tdm_status load_ends(tdm_decoder *d, tdm_loader *loader, const tdm_model_
 /* GGUF's frequency factors are for the first rope: no file has them for a second one. */
 static tdm_status load_ropes(tdm_decoder *d, tdm_loader *loader, const tdm_decoder_spec *spec,
                              tdm_error *err) {
-    int32_t half = d->dims.head_dim / 2;
+    int32_t half = d->dims.rotary_dim / 2;
     const float *factors = NULL;
     if (tdm_loader_has(loader, TDM_ROLE_ROPE_FACTORS, 0)) {
         TDM_TRY(tdm_loader_vector(loader, TDM_ROLE_ROPE_FACTORS, 0, half, &factors, err));
@@ -68,7 +66,7 @@ static tdm_status load_ropes(tdm_decoder *d, tdm_loader *loader, const tdm_decod
         if (inv_freq == NULL) {
             return tdm_fail_nomem(err, "rotation frequencies");
         }
-        tdm_rope_frequencies(&spec->ropes[i], d->dims.head_dim, i == 0 ? factors : NULL, inv_freq,
+        tdm_rope_frequencies(&spec->ropes[i], d->dims.rotary_dim, i == 0 ? factors : NULL, inv_freq,
                              &d->ropes[i].magnitude);
         d->ropes[i].inv_freq = inv_freq;
     }

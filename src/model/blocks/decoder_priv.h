@@ -37,7 +37,9 @@ typedef struct tdm_decoder {
     tdm_linear embed;
     tdm_linear head; /* unused when tied */
     bool is_tied;
-    bool has_post_norms; /* blocks need a branch apart from the residual */
+    bool has_branch; /* blocks write apart from the residual: a norm or a factor comes between */
+    float residual_scale;
+    float logit_divisor;
     float embed_scale;
     float final_softcap;
     tdm_norm final_norm;

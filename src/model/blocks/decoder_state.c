@@ -68,9 +68,9 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     s->gate = take_floats(arena, n, dims->inner_max);
     s->up = take_floats(arena, n, dims->inner_max);
     for (int32_t i = 0; i < d->n_ropes; i++) {
-        s->ropes[i] = take_floats(arena, n, dims->head_dim);
+        s->ropes[i] = take_floats(arena, n, dims->rotary_dim);
     }
-    s->branch = d->has_post_norms ? take_floats(arena, n, dims->hidden) : NULL;
+    s->branch = d->has_branch ? take_floats(arena, n, dims->hidden) : NULL;
     s->wanted = take_floats(arena, n_logits > 0 ? n_logits : 1, dims->hidden);
     s->positions = tdm_arena_calloc(arena, (size_t)n, sizeof *s->positions);
     s->tokens = tdm_arena_calloc(arena, (size_t)n, sizeof *s->tokens);
@@ -81,7 +81,7 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     }
     return s->x != NULL && s->h != NULL && s->q != NULL && s->k != NULL && s->v != NULL &&
            take_experts(dims, arena, &s->experts, n) && s->mixed != NULL && s->gate != NULL &&
-           s->up != NULL && has_ropes && (s->branch != NULL || !d->has_post_norms) &&
+           s->up != NULL && has_ropes && (s->branch != NULL || !d->has_branch) &&
            s->wanted != NULL && s->positions != NULL && s->tokens != NULL &&
            s->write_spans != NULL && s->read_spans != NULL;
 }

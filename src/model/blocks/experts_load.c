@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fetching experts. safetensors name each expert's matrices apart, in one of two spellings; GGUF
- * stacks them, [n, out, in], and each plane is a weight. Source of the names: spec/models.md 3.5 and
+ * Fetching experts. safetensors of the hub name each expert's matrices apart; MLX and GGUF stack
+ * them, [n, out, in]. A stack wins where there is one. Source of the names: spec/models.md 3.5 and
  * 8; transformers, models/mixtral. */
 #include "model/blocks/experts.h"
 #include "model/blocks/parts.h"
@@ -9,59 +9,54 @@
 #include "tensor/ops.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#define NAME_MAX_BYTES 160
-#define N_MATRICES 3
+#define NAME_MAX_BYTES 128
+#define N_MATRICES 3 /* gate, up, down */
 
-/* After "layers.N." and before ".weight"; E stands between head and tail. */
 typedef struct expert_names {
-    const char *head;
-    const char *tails[N_MATRICES]; /* gate, up, down */
     tdm_role router;
+    tdm_role stacks[N_MATRICES];
+    const char
+        *head; /* of an expert's own name, after "layers.N."; E stands between head and tail */
+    const char *tails[N_MATRICES];
 } expert_names;
 
 static const expert_names NAMES[TDM_EXPERTS_COUNT] = {
-    [TDM_EXPERTS_MLP] = {"mlp.experts.", {".gate_proj", ".up_proj", ".down_proj"}, TDM_ROLE_ROUTER},
-    [TDM_EXPERTS_BLOCK_SPARSE] = {"block_sparse_moe.experts.",
-                                  {".w1", ".w3", ".w2"},
-                                  TDM_ROLE_ROUTER_BLOCK_SPARSE},
+    [TDM_EXPERTS_MLP] = {TDM_ROLE_ROUTER,
+                         {TDM_ROLE_STACK_GATE, TDM_ROLE_STACK_UP, TDM_ROLE_STACK_DOWN},
+                         "mlp.experts.",
+                         {".gate_proj", ".up_proj", ".down_proj"}},
+    [TDM_EXPERTS_BLOCK_SPARSE] = {TDM_ROLE_SPARSE_ROUTER,
+                                  {TDM_ROLE_SPARSE_STACK_GATE, TDM_ROLE_SPARSE_STACK_UP,
+                                   TDM_ROLE_SPARSE_STACK_DOWN},
+                                  "block_sparse_moe.experts.",
+                                  {".w1", ".w3", ".w2"}},
 };
-static const char *const STACKS[N_MATRICES] = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"};
 
-/* Where the plane of one expert's matrix lies. */
-static tdm_status find_matrix(tdm_loader *loader, const tdm_experts_spec *spec, int32_t layer,
-                              int32_t expert, int32_t matrix, const int64_t dims[3],
-                              const tdm_checkpoint_tensor **out, int64_t *out_plane,
-                              tdm_error *err) {
+static tdm_status load_matrix(tdm_weight *out, tdm_loader *loader, const tdm_experts_spec *spec,
+                              int32_t layer, int32_t expert, int32_t matrix, int64_t n_out,
+                              int64_t n_in, tdm_error *err) {
     const expert_names *names = &NAMES[spec->names];
     char name[NAME_MAX_BYTES];
-    if (tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF) {
-        (void)snprintf(name, sizeof name, "blk.%d.%s.weight", (int)layer, STACKS[matrix]);
-        *out_plane = expert;
-        return tdm_part_find(loader, name, 3, dims, out, err);
+    if (tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF ||
+        tdm_loader_has(loader, names->stacks[matrix], layer)) {
+        return tdm_loader_expert(loader, names->stacks[matrix], layer, spec->n, expert, n_out, n_in,
+                                 out, err);
     }
-    (void)snprintf(name, sizeof name, "%slayers.%d.%s%d%s.weight", loader->prefix, (int)layer,
-                   names->head, (int)expert, names->tails[matrix]);
-    *out_plane = 0;
-    return tdm_part_find(loader, name, 2, dims + 1, out, err);
+    (void)snprintf(name, sizeof name, "%slayers.%d.%s%d%s", loader->prefix, (int)layer, names->head,
+                   (int)expert, names->tails[matrix]);
+    return tdm_part_matrix(loader, name, n_out, n_in, out, err);
 }
 
 static tdm_status load_expert(tdm_mlp_block *block, tdm_loader *loader, const tdm_dims *dims,
                               const tdm_experts_spec *spec, int32_t layer, int32_t expert,
                               tdm_error *err) {
-    tdm_linear *const linears[N_MATRICES] = {&block->gate, &block->up, &block->down};
+    int64_t hidden = dims->hidden;
+    int64_t inner = spec->intermediate;
     block->inner = spec->intermediate;
-    for (int32_t m = 0; m < N_MATRICES; m++) {
-        bool is_down = linears[m] == &block->down;
-        const int64_t shape[3] = {spec->n, is_down ? dims->hidden : spec->intermediate,
-                                  is_down ? spec->intermediate : dims->hidden};
-        const tdm_checkpoint_tensor *tensor = NULL;
-        int64_t plane = 0;
-        TDM_TRY(find_matrix(loader, spec, layer, expert, m, shape, &tensor, &plane, err));
-        TDM_TRY(tdm_part_weight(loader, tensor, plane, 0, shape[1], &linears[m]->weight, err));
-    }
-    return TDM_OK;
+    TDM_TRY(load_matrix(&block->gate.weight, loader, spec, layer, expert, 0, inner, hidden, err));
+    TDM_TRY(load_matrix(&block->up.weight, loader, spec, layer, expert, 1, inner, hidden, err));
+    return load_matrix(&block->down.weight, loader, spec, layer, expert, 2, hidden, inner, err);
 }
 
 static tdm_status load_shared(tdm_experts_block *block, tdm_loader *loader, const tdm_dims *dims,

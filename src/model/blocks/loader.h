@@ -30,9 +30,19 @@ typedef enum tdm_role {
     TDM_ROLE_ATTENTION_POST_NORM, /* sandwiches: gemma 2, gemma 3 */
     TDM_ROLE_MLP_PRE_NORM,
     TDM_ROLE_MLP_POST_NORM,
+    TDM_ROLE_ATTENTION_POST_NORM_GLM4, /* glm4's names of two of them */
+    TDM_ROLE_MLP_POST_NORM_GLM4,
+    TDM_ROLE_FC, /* starcoder2's names of up and down */
+    TDM_ROLE_PROJ,
     TDM_ROLE_ROUTER,
-    TDM_ROLE_ROUTER_BLOCK_SPARSE, /* mixtral's name of it */
-    TDM_ROLE_SHARED_GATE,         /* of the expert that every token takes */
+    TDM_ROLE_STACK_GATE, /* of all experts of a layer */
+    TDM_ROLE_STACK_UP,
+    TDM_ROLE_STACK_DOWN,
+    TDM_ROLE_SPARSE_ROUTER, /* mixtral's names of the four */
+    TDM_ROLE_SPARSE_STACK_GATE,
+    TDM_ROLE_SPARSE_STACK_UP,
+    TDM_ROLE_SPARSE_STACK_DOWN,
+    TDM_ROLE_SHARED_GATE, /* of the expert that every token takes */
     TDM_ROLE_SHARED_UP,
     TDM_ROLE_SHARED_DOWN,
     TDM_ROLE_SHARED_MIX, /* the gate of its whole result */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gated MLP. gate and up share one call, so that their input is rounded and read once. */
+ * The MLP. gate and up share one call, so that their input is rounded and read once. */
 #include "model/blocks/mlp.h"
 
+#include "model/blocks/parts.h"
 #include "tensor/ops.h"
 
-const tdm_mlp_roles TDM_MLP_ROLES = {TDM_ROLE_GATE, TDM_ROLE_UP, TDM_ROLE_DOWN};
+#include <stdio.h>
+
+#define NAME_MAX_BYTES 160
 
 tdm_status tdm_mlp_load(tdm_mlp_block *block, tdm_loader *loader, const tdm_mlp_roles *roles,
                         int64_t hidden, int32_t inner, tdm_bias_rule bias, int32_t layer,
@@ -14,6 +17,40 @@ tdm_status tdm_mlp_load(tdm_mlp_block *block, tdm_loader *loader, const tdm_mlp_
     TDM_TRY(tdm_loader_linear(loader, roles->gate, layer, inner, hidden, bias, &block->gate, err));
     TDM_TRY(tdm_loader_linear(loader, roles->up, layer, inner, hidden, bias, &block->up, err));
     return tdm_loader_linear(loader, roles->down, layer, hidden, inner, bias, &block->down, err);
+}
+
+static tdm_status load_fused(tdm_mlp_block *block, tdm_loader *loader, int64_t hidden,
+                             tdm_bias_rule bias, int32_t layer, tdm_error *err) {
+    const tdm_part_rows parts[2] = {{&block->gate, block->inner}, {&block->up, block->inner}};
+    char name[NAME_MAX_BYTES];
+    (void)snprintf(name, sizeof name, "%slayers.%d.mlp.gate_up_proj", loader->prefix, (int)layer);
+    TDM_TRY(tdm_part_split(loader, name, hidden, parts, 2, err));
+    return tdm_loader_linear(loader, TDM_ROLE_DOWN, layer, hidden, block->inner, bias, &block->down,
+                             err);
+}
+
+static tdm_status load_plain(tdm_mlp_block *block, tdm_loader *loader, int64_t hidden,
+                             tdm_bias_rule bias, int32_t layer, tdm_error *err) {
+    TDM_TRY(
+        tdm_loader_linear(loader, TDM_ROLE_FC, layer, block->inner, hidden, bias, &block->up, err));
+    return tdm_loader_linear(loader, TDM_ROLE_PROJ, layer, hidden, block->inner, bias, &block->down,
+                             err);
+}
+
+tdm_status tdm_mlp_load_layer(tdm_mlp_block *block, tdm_loader *loader, const tdm_dims *dims,
+                              const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
+    static const tdm_mlp_roles ROLES = {TDM_ROLE_GATE, TDM_ROLE_UP, TDM_ROLE_DOWN};
+    block->inner = dims->intermediate;
+    switch (spec->mlp) {
+    case TDM_MLP_GATED_FUSED:
+        return load_fused(block, loader, dims->hidden, spec->mlp_bias, layer, err);
+    case TDM_MLP_PLAIN:
+        return load_plain(block, loader, dims->hidden, spec->mlp_bias, layer, err);
+    case TDM_MLP_GATED:
+        break;
+    }
+    return tdm_mlp_load(block, loader, &ROLES, dims->hidden, dims->intermediate, spec->mlp_bias,
+                        layer, err);
 }
 
 void tdm_mlp_unload(tdm_mlp_block *block, tdm_backend *backend) {
@@ -33,6 +70,12 @@ void tdm_mlp_run(const tdm_mlp_block *block, const tdm_step_ctx *ctx, const floa
     };
     const tdm_linear_part output = {&block->down.weight, block->down.bias, out.to, hidden,
                                     out.is_added};
+    if (block->gate.weight.data == NULL) {
+        tdm_op_linear(ctx->backend, h, hidden, n, &inputs[1], 1);
+        tdm_op_activate(ctx->backend, ctx->dims->activation, s->up, inner, n, inner);
+        tdm_op_linear(ctx->backend, s->up, inner, n, &output, 1);
+        return;
+    }
     tdm_op_linear(ctx->backend, h, hidden, n, inputs, 2);
     tdm_op_glu_mul(ctx->backend, ctx->dims->activation, s->gate, inner, s->gate, inner, s->up,
                    inner, n, inner);

@@ -4,8 +4,12 @@
  * that no kernel and no block knows. */
 #include "model/blocks/norm.h"
 
+#include "model/blocks/parts.h"
 #include "tensor/ops.h"
 
+#include <stdio.h>
+
+#define NAME_MAX_BYTES 160
 #define NONE TDM_ROLE_COUNT
 
 /* Roles of the norms of a template: before and after attention, before and after the MLP. */
@@ -13,17 +17,49 @@ static const struct {
     tdm_role attention_pre, attention_post, mlp_pre, mlp_post;
 } TEMPLATES[TDM_BLOCK_COUNT] = {
     [TDM_BLOCK_PRE] = {TDM_ROLE_ATTENTION_NORM, NONE, TDM_ROLE_MLP_NORM, NONE},
+    [TDM_BLOCK_POST] = {NONE, TDM_ROLE_ATTENTION_POST_NORM, NONE, TDM_ROLE_MLP_POST_NORM},
+    [TDM_BLOCK_SANDWICH_GLM4] = {TDM_ROLE_ATTENTION_NORM, TDM_ROLE_ATTENTION_POST_NORM_GLM4,
+                                 TDM_ROLE_MLP_NORM, TDM_ROLE_MLP_POST_NORM_GLM4},
     [TDM_BLOCK_SANDWICH] = {TDM_ROLE_ATTENTION_NORM, TDM_ROLE_ATTENTION_POST_NORM,
                             TDM_ROLE_MLP_PRE_NORM, TDM_ROLE_MLP_POST_NORM},
 };
 
-tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, tdm_role role, int32_t layer,
-                         int64_t dim, float offset, tdm_error *err) {
+/* Biases of layer norms, after the prefix; only these roles have any. */
+static const struct {
+    tdm_role role;
+    const char *head, *tail; /* the layer's number stands between; tail NULL: no layer */
+} BIASES[] = {{TDM_ROLE_FINAL_NORM, "norm.bias", NULL},
+              {TDM_ROLE_ATTENTION_NORM, "layers.", ".input_layernorm.bias"},
+              {TDM_ROLE_MLP_NORM, "layers.", ".post_attention_layernorm.bias"}};
+
+static tdm_status load_bias(tdm_norm *norm, tdm_loader *loader, tdm_role role, int32_t layer,
+                            int64_t dim, tdm_error *err) {
+    char name[NAME_MAX_BYTES];
+    for (size_t i = 0; i < sizeof BIASES / sizeof BIASES[0]; i++) {
+        if (BIASES[i].role == role && BIASES[i].tail == NULL) {
+            (void)snprintf(name, sizeof name, "%s%s", loader->prefix, BIASES[i].head);
+            return tdm_part_vector(loader, name, dim, &norm->bias, err);
+        }
+        if (BIASES[i].role == role) {
+            (void)snprintf(name, sizeof name, "%s%s%d%s", loader->prefix, BIASES[i].head,
+                           (int)layer, BIASES[i].tail);
+            return tdm_part_vector(loader, name, dim, &norm->bias, err);
+        }
+    }
+    return tdm_fail(err, TDM_E_UNSUPPORTED, "a layer norm here has no name for its bias");
+}
+
+tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, const tdm_decoder_spec *spec,
+                         tdm_role role, int32_t layer, int64_t dim, tdm_error *err) {
     const float *stored = NULL;
     float *moved = NULL;
     TDM_TRY(tdm_loader_vector(loader, role, layer, dim, &stored, err));
+    norm->kind = spec->norm;
     norm->weight = stored;
-    if (offset == 0.0F) {
+    if (norm->kind == TDM_NORM_LAYER) {
+        TDM_TRY(load_bias(norm, loader, role, layer, dim, err));
+    }
+    if (spec->norm_offset == 0.0F) {
         return TDM_OK;
     }
     moved = tdm_arena_calloc(loader->arena, (size_t)dim, sizeof *moved);
@@ -31,7 +67,7 @@ tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, tdm_role role, int3
         return tdm_fail_nomem(err, "a norm's weights");
     }
     for (int64_t i = 0; i < dim; i++) {
-        moved[i] = stored[i] + offset;
+        moved[i] = stored[i] + spec->norm_offset;
     }
     norm->weight = moved;
     return TDM_OK;
@@ -49,8 +85,8 @@ tdm_status tdm_norm_pairs_load(tdm_norm_pair *attention, tdm_norm_pair *mlp, tdm
                   {TEMPLATES[spec->block].mlp_post, &mlp->post}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (wanted[i].role != NONE) {
-            TDM_TRY(tdm_norm_load(wanted[i].norm, loader, wanted[i].role, layer, hidden,
-                                  spec->norm_offset, err));
+            TDM_TRY(
+                tdm_norm_load(wanted[i].norm, loader, spec, wanted[i].role, layer, hidden, err));
         }
     }
     return TDM_OK;
@@ -58,5 +94,9 @@ tdm_status tdm_norm_pairs_load(tdm_norm_pair *attention, tdm_norm_pair *mlp, tdm
 
 void tdm_norm_forward(const tdm_norm *norm, tdm_backend *backend, float *out, const float *x,
                       int64_t n, int64_t dim, float eps) {
-    tdm_op_rms_norm(backend, out, dim, x, dim, norm->weight, n, dim, eps);
+    if (norm->kind == TDM_NORM_LAYER) {
+        tdm_op_layer_norm(backend, out, dim, x, dim, norm->weight, norm->bias, n, dim, eps);
+    } else {
+        tdm_op_rms_norm(backend, out, dim, x, dim, norm->weight, n, dim, eps);
+    }
 }

@@ -7,7 +7,9 @@
 #include "model/blocks/loader.h"
 
 typedef struct tdm_norm {
+    tdm_norm_kind kind;
     const float *weight; /* [dim], the family's offset added; NULL: no norm here */
+    const float *bias;   /* [dim]; NULL: none */
 } tdm_norm;
 
 /* Those before and after attention, or before and after the MLP. */
@@ -15,9 +17,11 @@ typedef struct tdm_norm_pair {
     tdm_norm pre, post;
 } tdm_norm_pair;
 
-/* The vector of role with offset added: the file's own memory where nothing has to be done. */
-TDM_NODISCARD tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, tdm_role role,
-                                       int32_t layer, int64_t dim, float offset, tdm_error *err);
+/* The vector of role with the spec's offset added (the file's own memory where nothing has to be
+ * done), and its bias where the spec's kind has one. */
+TDM_NODISCARD tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader,
+                                       const tdm_decoder_spec *spec, tdm_role role, int32_t layer,
+                                       int64_t dim, tdm_error *err);
 /* The norms that the spec's template has. */
 TDM_NODISCARD tdm_status tdm_norm_pairs_load(tdm_norm_pair *attention, tdm_norm_pair *mlp,
                                              tdm_loader *loader, const tdm_decoder_spec *spec,

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Views into tensors that hold more than one weight. Whole rows only: every storage type keeps a
- * row's blocks together, so a range of rows is a weight of its own and nothing is copied. */
+ * Views into tensors that hold more than one weight. Whole rows only: every way to store a weight
+ * keeps a row's codes and scales together, so a range of rows is a weight of its own and nothing is
+ * copied. */
 #include "model/blocks/parts.h"
 
-#include "base/arith.h"
+#include "model/blocks/loader_priv.h"
+#include "tensor/dequant.h"
 #include "tensor/ops.h"
 
-#include <string.h>
+#include <stdio.h>
 
-static tdm_status fail_missing(const tdm_loader *loader, const char *name, tdm_error *err) {
+static tdm_status find(const tdm_loader *loader, const char *name,
+                       const tdm_checkpoint_tensor **out, tdm_error *err) {
+    *out = tdm_checkpoint_find(loader->checkpoint, name);
+    if (*out != NULL) {
+        return TDM_OK;
+    }
     (void)tdm_fail(err, TDM_E_FORMAT, "tensor \"%.120s\" is missing", name);
     tdm_err_where(err, "%s", tdm_checkpoint_path(loader->checkpoint));
     tdm_err_remedy(err,
@@ -17,62 +24,91 @@ static tdm_status fail_missing(const tdm_loader *loader, const char *name, tdm_e
     return TDM_E_FORMAT;
 }
 
-static tdm_status fail_tensor(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
-                              tdm_status status, tdm_error *err) {
-    tdm_err_where(err, "%s: offset %llu",
-                  tdm_checkpoint_file_name(loader->checkpoint, tensor->file_idx),
-                  (unsigned long long)tensor->offset);
-    tdm_err_remedy(err, "config and weights may be of different models; fetch both again");
-    return status;
+/* The tensors of "NAME.weight" as a whole. */
+static tdm_status find_source(tdm_loader *loader, const char *name, int64_t n_out, int64_t n_in,
+                              const tdm_checkpoint_tensor **out_tensor, tdm_weight_source *out,
+                              tdm_error *err) {
+    const tdm_loader_part whole = {.n_out = n_out, .n_in = n_in};
+    char full[TDM_LOADER_NAME_MAX];
+    (void)snprintf(full, sizeof full, "%s.weight", name);
+    TDM_TRY(find(loader, full, out_tensor, err));
+    return tdm_loader_source(loader, *out_tensor, &whole, out, err);
 }
 
-static void consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor) {
-    /* The checkpoint keeps its tensors in one array. */
-    size_t idx = (size_t)(tensor - tdm_checkpoint_tensor_at(loader->checkpoint, 0));
-    int64_t n_values = 1;
-    TDM_CHECK(idx < loader->n_tensors);
-    if (loader->consumed[idx] != 0) {
-        return;
+static tdm_status init_weight(tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                              const tdm_weight_source *source, tdm_weight *out, tdm_error *err) {
+    tdm_status status = tdm_weight_init_source(loader->backend, source, out, err);
+    if (status != TDM_OK) {
+        tdm_err_note(err, "tensor \"%.100s\"", tensor->name);
+        return tdm_loader_fail_at(loader, tensor, status, err);
     }
-    for (int32_t i = 0; i < tensor->view.rank; i++) {
-        n_values *= tensor->view.dims[i]; /* bounded: the reader has checked it against the file */
-    }
-    loader->consumed[idx] = 1;
-    loader->weight_bytes += tensor->view.bytes;
-    loader->n_params += n_values;
-}
-
-tdm_status tdm_part_find(tdm_loader *loader, const char *name, int32_t rank, const int64_t *dims,
-                         const tdm_checkpoint_tensor **out, tdm_error *err) {
-    const tdm_checkpoint_tensor *tensor = tdm_checkpoint_find(loader->checkpoint, name);
-    *out = tensor;
-    if (tensor == NULL) {
-        return fail_missing(loader, name, err);
-    }
-    if (tensor->view.rank != rank ||
-        memcmp(tensor->view.dims, dims, (size_t)rank * sizeof *dims) != 0) {
-        (void)tdm_fail(err, TDM_E_SHAPE,
-                       "tensor \"%.100s\" has not the shape that the config asks for", name);
-        return fail_tensor(loader, tensor, TDM_E_SHAPE, err);
-    }
-    consume(loader, tensor);
     return TDM_OK;
 }
 
-tdm_status tdm_part_weight(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t plane,
-                           int64_t row0, int64_t n_rows, tdm_weight *out, tdm_error *err) {
-    const tdm_tensor_view *whole = &tensor->view;
-    tdm_tensor_view part = {.dtype = whole->dtype, .rank = 2};
-    int64_t rows = whole->dims[whole->rank - 2];
-    int64_t planes = whole->rank == 3 ? whole->dims[0] : 1;
+tdm_status tdm_part_matrix(tdm_loader *loader, const char *name, int64_t n_out, int64_t n_in,
+                           tdm_weight *out, tdm_error *err) {
+    const tdm_checkpoint_tensor *tensor = NULL;
+    tdm_weight_source source;
+    TDM_TRY(find_source(loader, name, n_out, n_in, &tensor, &source, err));
+    return init_weight(loader, tensor, &source, out, err);
+}
+
+/* Rows [row0, row0 + n) of a matrix; a view without data (no scales, no biases) stays so. */
+static tdm_tensor_view rows_of(const tdm_tensor_view *whole, int64_t row0, int64_t n) {
+    tdm_tensor_view part = *whole;
     size_t row_bytes = 0;
-    tdm_status status = TDM_OK;
-    TDM_CHECK(whole->rank >= 2 && plane < planes && row0 >= 0 && row0 + n_rows <= rows);
-    row_bytes = whole->bytes / (size_t)rows / (size_t)planes; /* whole blocks, as the readers say */
-    part.dims[0] = n_rows;
-    part.dims[1] = whole->dims[whole->rank - 1];
-    part.data = (const uint8_t *)whole->data + (size_t)(plane * rows + row0) * row_bytes;
-    part.bytes = (size_t)n_rows * row_bytes;
-    status = tdm_weight_init(loader->backend, &part, out, err);
-    return status == TDM_OK ? TDM_OK : fail_tensor(loader, tensor, status, err);
+    if (whole->data == NULL) {
+        return part;
+    }
+    row_bytes = whole->bytes / (size_t)whole->dims[0]; /* whole blocks, as the readers say */
+    part.dims[0] = n;
+    part.data = (const uint8_t *)whole->data + (size_t)row0 * row_bytes;
+    part.bytes = (size_t)n * row_bytes;
+    return part;
+}
+
+tdm_status tdm_part_split(tdm_loader *loader, const char *name, int64_t n_in,
+                          const tdm_part_rows *parts, int32_t n_parts, tdm_error *err) {
+    const tdm_checkpoint_tensor *tensor = NULL;
+    tdm_weight_source whole;
+    int64_t n_rows = 0;
+    int64_t row0 = 0;
+    for (int32_t i = 0; i < n_parts; i++) {
+        n_rows += parts[i].n_rows; /* bounded: sizes of a checked config */
+    }
+    TDM_TRY(find_source(loader, name, n_rows, n_in, &tensor, &whole, err));
+    for (int32_t i = 0; i < n_parts; i++) {
+        tdm_weight_source part = whole;
+        part.view = rows_of(&whole.view, row0, parts[i].n_rows);
+        part.scales = rows_of(&whole.scales, row0, parts[i].n_rows);
+        part.biases = rows_of(&whole.biases, row0, parts[i].n_rows);
+        TDM_TRY(init_weight(loader, tensor, &part, &parts[i].linear->weight, err));
+        row0 += parts[i].n_rows;
+    }
+    return TDM_OK;
+}
+
+tdm_status tdm_part_vector(tdm_loader *loader, const char *name, int64_t n, const float **out,
+                           tdm_error *err) {
+    const tdm_checkpoint_tensor *tensor = NULL;
+    float *values = NULL;
+    TDM_TRY(find(loader, name, &tensor, err));
+    TDM_TRY(tdm_loader_check_shape(loader, tensor, 1, &n, err));
+    if (tensor->view.dtype != TDM_DTYPE_F32 && tensor->view.dtype != TDM_DTYPE_F16 &&
+        tensor->view.dtype != TDM_DTYPE_BF16) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "tensor \"%.100s\" is no vector of floats", name);
+        return tdm_loader_fail_at(loader, tensor, TDM_E_UNSUPPORTED, err);
+    }
+    tdm_loader_consume(loader, tensor, n);
+    if (tensor->view.dtype == TDM_DTYPE_F32 && (uintptr_t)tensor->view.data % sizeof(float) == 0) {
+        *out = tensor->view.data;
+        return TDM_OK;
+    }
+    values = tdm_arena_calloc(loader->arena, (size_t)n, sizeof *values);
+    if (values == NULL) {
+        return tdm_fail_nomem(err, "a weight vector");
+    }
+    tdm_dequant_row(tensor->view.dtype, tensor->view.data, n, values);
+    *out = values;
+    return TDM_OK;
 }

@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights that are a part of a stored tensor: a plane of a stack of experts, some rows of a fused
- * projection. Floor 5. */
+ * Weights by a name that no role has, and weights that are some rows of a fused projection. Floor 5.
+ */
 #ifndef TDM_MODEL_BLOCKS_PARTS_H
 #define TDM_MODEL_BLOCKS_PARTS_H
 
 #include "model/blocks/loader.h"
 
-/* The tensor of that full name, marked as asked for. Errors: TDM_E_FORMAT (missing), TDM_E_SHAPE
- * (other dims than rank and dims say). */
-TDM_NODISCARD tdm_status tdm_part_find(tdm_loader *loader, const char *name, int32_t rank,
-                                       const int64_t *dims, const tdm_checkpoint_tensor **out,
-                                       tdm_error *err);
-/* Rows [row0, row0 + n_rows) of plane of a tensor [.., rows, n_in] of rank 2 or 3. The caller
- * deinits. Errors: TDM_E_UNSUPPORTED (storage type), TDM_E_NOMEM. */
-TDM_NODISCARD tdm_status tdm_part_weight(tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
-                                         int64_t plane, int64_t row0, int64_t n_rows,
-                                         tdm_weight *out, tdm_error *err);
+/* The matrix "NAME.weight", [n_out, n_in], quantized or not. Errors as tdm_loader_linear. The caller
+ * deinits. */
+TDM_NODISCARD tdm_status tdm_part_matrix(tdm_loader *loader, const char *name, int64_t n_out,
+                                         int64_t n_in, tdm_weight *out, tdm_error *err);
+
+typedef struct tdm_part_rows {
+    tdm_linear *linear;
+    int64_t n_rows;
+} tdm_part_rows;
+
+/* The matrix "NAME.weight", [sum of n_rows, n_in], cut into parts from the top. */
+TDM_NODISCARD tdm_status tdm_part_split(tdm_loader *loader, const char *name, int64_t n_in,
+                                        const tdm_part_rows *parts, int32_t n_parts,
+                                        tdm_error *err);
+
+/* The vector "NAME" (a full name) as f32: borrowed where it is f32 already and aligned, else
+ * converted. */
+TDM_NODISCARD tdm_status tdm_part_vector(tdm_loader *loader, const char *name, int64_t n,
+                                         const float **out, tdm_error *err);
 
 #endif

@@ -45,6 +45,7 @@ typedef struct tdm_scratch {
 /* Model-wide sizes that blocks need. */
 typedef struct tdm_dims {
     int32_t hidden, n_heads, n_kv_heads, head_dim;
+    int32_t rotary_dim;                /* of head_dim */
     int32_t intermediate;              /* of dense layers */
     int32_t inner_max;                 /* widest inside of any MLP or expert */
     int32_t n_experts, n_experts_used; /* 0: none */

@@ -239,6 +239,31 @@ static void experts(void **state) {
            "sliding_window is 0");
 }
 
+static void factors_and_class_defaults(void **state) {
+    tdm_model_config c = must_read(
+        "{\"model_type\":\"granite\"," BASE ",\"embedding_multiplier\":12,"
+        "\"attention_multiplier\":0.5,\"residual_multiplier\":0.25,\"logits_scaling\":8}");
+    (void)state;
+    assert_true(c.embedding_multiplier == 12.0 && c.attention_multiplier == 0.5);
+    assert_true(c.residual_multiplier == 0.25 && c.logits_scaling == 8.0);
+    c = must_read("{\"model_type\":\"glm4\"," BASE "}");
+    assert_int_equal(c.head_dim, 128);
+    assert_int_equal(c.rotary_dim, 64);
+    assert_true(c.has_attention_bias);
+    c = must_read("{\"model_type\":\"glm4\"," BASE ",\"attention_bias\":false,"
+                  "\"partial_rotary_factor\":1.0}");
+    assert_int_equal(c.rotary_dim, 128);
+    assert_false(c.has_attention_bias);
+    c = must_read("{\"model_type\":\"starcoder2\"," BASE ",\"use_bias\":false}");
+    assert_false(c.has_bias);
+    assert_true(c.is_tied && c.norm_eps == 1e-5);
+    refuse("{\"model_type\":\"granite\"," BASE ",\"logits_scaling\":0}", TDM_E_FORMAT,
+           "logits_scaling");
+    refuse("{\"model_type\":\"phi3\"," BASE ",\"rope_scaling\":{\"type\":\"longrope\","
+           "\"long_factor\":[1],\"short_factor\":[1]}}",
+           TDM_E_UNSUPPORTED, "longrope");
+}
+
 static void sliding_layers(void **state) {
     tdm_model_config c =
         must_read(LLAMA ",\"sliding_window\":8,\"layer_types\":[\"sliding_attention\","
@@ -690,6 +715,7 @@ int main(void) {
         cmocka_unit_test(ropes_of_sliding_layers),
         cmocka_unit_test(gemma_defaults),
         cmocka_unit_test(experts),
+        cmocka_unit_test(factors_and_class_defaults),
         cmocka_unit_test(sliding_layers),
         cmocka_unit_test(ids_and_nesting),
         cmocka_unit_test(refuses),

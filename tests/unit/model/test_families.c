@@ -181,6 +181,49 @@ static void experts_stand_where_the_config_says(void **state) {
     refuse(&config, "moe_intermediate_size");
 }
 
+static void knobs_of_the_dense_families(void **state) {
+    tdm_model_config config = plain("granite", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    describe(&config); /* absent factors are 1 */
+    assert_true(spec.embed_scale == 1.0F && spec.attention_scale == 1.0F);
+    assert_true(spec.residual_scale == 1.0F && spec.logit_divisor == 1.0F);
+    config.embedding_multiplier = 12.0;
+    config.attention_multiplier = 0.5;
+    config.residual_multiplier = 0.25;
+    config.logits_scaling = 8.0;
+    describe(&config);
+    assert_true(spec.embed_scale == 12.0F && spec.attention_scale == 0.5F);
+    assert_true(spec.residual_scale == 0.25F && spec.logit_divisor == 8.0F);
+    config = plain("phi3", TDM_CONTAINER_SAFETENSORS);
+    config.rotary_dim = 8;
+    config.sliding_window = 9;
+    describe(&config);
+    assert_int_equal(spec.rotary_dim, 8);
+    assert_true(spec.is_qkv_fused && spec.layers[11].window == 9);
+    config.rotary_dim = 7;
+    refuse(&config, "partial_rotary_factor");
+    config = plain("glm4", TDM_CONTAINER_SAFETENSORS);
+    config.has_attention_bias = true;
+    describe(&config);
+    assert_int_equal(spec.pairing, TDM_ROPE_NEIGHBOURS);
+    assert_int_equal(spec.qkv_bias, TDM_BIAS_REQUIRED);
+    assert_int_equal(spec.o_bias, TDM_BIAS_NONE);
+    config = plain("starcoder2", TDM_CONTAINER_SAFETENSORS);
+    describe(&config);
+    assert_int_equal(spec.activation, TDM_GLU_GELU_TANH);
+    assert_int_equal(spec.norm, TDM_NORM_LAYER);
+    assert_int_equal(spec.mlp_bias, TDM_BIAS_NONE);
+    config.has_bias = true;
+    describe(&config);
+    assert_int_equal(spec.mlp_bias, TDM_BIAS_REQUIRED);
+    config = plain("olmo2", TDM_CONTAINER_SAFETENSORS);
+    describe(&config);
+    assert_int_equal(spec.block, TDM_BLOCK_POST);
+    assert_int_equal(spec.qk_norm, TDM_QK_NORM_FULL);
+    config = plain("glm4", TDM_CONTAINER_GGUF); /* no golden shows such a file */
+    refuse(&config, "general.architecture");
+}
+
 static void what_no_block_does_is_refused(void **state) {
     tdm_model_config config = plain("llama", TDM_CONTAINER_SAFETENSORS);
     (void)state;
@@ -226,7 +269,7 @@ static void every_family_has_a_name(void **state) {
         }
         n++;
     }
-    assert_true(n >= 11);
+    assert_true(n >= 16);
 }
 
 int main(void) {
@@ -235,6 +278,7 @@ int main(void) {
         cmocka_unit_test(gemma2_knows_what_files_leave_out),
         cmocka_unit_test(gemma3_turns_local_layers_by_their_own_base),
         cmocka_unit_test(experts_stand_where_the_config_says),
+        cmocka_unit_test(knobs_of_the_dense_families),
         cmocka_unit_test(what_no_block_does_is_refused),
         cmocka_unit_test(every_family_has_a_name),
     };
