@@ -463,6 +463,11 @@ static tdm_status encode_merged(const void *model, const char *word, size_t len,
     return TDM_OK;
 }
 
+tdm_status tdm_bpe_merge_bytes(const tdm_bpe *bpe, const char *word, size_t len,
+                               tdm_bpe_scratch *scratch) {
+    return encode_merged(bpe, word, len, scratch);
+}
+
 static tdm_status encode_any(const tdm_bpe *bpe, const char *word, size_t len,
                              tdm_bpe_scratch *scratch) {
     return bpe->is_local && len >= TDM_STITCH_BYTES_MIN

@@ -64,6 +64,9 @@ void tdm_bpe_put(tdm_bpe *bpe, int32_t left, int32_t right, uint32_t rank, int32
                  bool is_last_kept);
 /* Once everything is in its place. */
 TDM_NODISCARD tdm_status tdm_bpe_seal(tdm_bpe *bpe, tdm_arena *arena, size_t n_vocab);
+/* Merges without looking the whole word up, for makers that still fill the table. */
+TDM_NODISCARD tdm_status tdm_bpe_merge_bytes(const tdm_bpe *bpe, const char *word, size_t len,
+                                             tdm_bpe_scratch *scratch);
 /* Splits word, len in [1, 2^31), into tokens. Errors: TDM_E_NOMEM. */
 TDM_NODISCARD tdm_status tdm_bpe_encode(const tdm_bpe *bpe, const char *word, size_t len,
                                         tdm_bpe_scratch *scratch);

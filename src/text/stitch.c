@@ -29,7 +29,7 @@ static const tdm_bpe_symbol *symbols_of(const tdm_buf *buf) {
 /* Appends n symbols of from, moved by shift bytes, to the finished ones. */
 static tdm_status take(tdm_bpe_scratch *scratch, size_t begin, size_t end, size_t shift) {
     const tdm_bpe_symbol *s = symbols_of(&scratch->symbols);
-    TDM_TRY(tdm_buf_reserve(&scratch->done, scratch->done.len + (end - begin) * sizeof(*s)));
+    TDM_TRY(tdm_buf_reserve(&scratch->done, (end - begin) * sizeof(*s)));
     for (size_t i = begin; i < end; i++) {
         tdm_bpe_symbol symbol = s[i];
         symbol.begin += (uint32_t)shift;

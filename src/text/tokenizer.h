@@ -53,8 +53,9 @@ TDM_NODISCARD tdm_status tdm_tokenizer_from_json(tdm_tokenizer **out, const tdm_
 TDM_NODISCARD tdm_status tdm_tokenizer_from_gguf(tdm_tokenizer **out, const tdm_alloc *alloc,
                                                  const tdm_gguf *gguf, const char *name,
                                                  tdm_error *err);
-/* From whichever of the two the checkpoint has (DIR/tokenizer.json is mapped through fs; NULL: the
- * system's). TDM_E_NOT_FOUND when it has none. */
+/* From what the checkpoint has: GGUF metadata, or the first there is of tokenizer.json, tekken.json,
+ * tokenizer.model (SentencePiece or tiktoken), qwen.tiktoken, tiktoken.model, and vocab.json with
+ * merges.txt, mapped through fs (NULL: the system's). TDM_E_NOT_FOUND when it has none. */
 TDM_NODISCARD tdm_status tdm_tokenizer_open(tdm_tokenizer **out, const tdm_alloc *alloc,
                                             const tdm_checkpoint *checkpoint, const tdm_fs *fs,
                                             tdm_error *err);
@@ -64,6 +65,19 @@ void tdm_tokenizer_destroy(tdm_tokenizer *tokenizer);
 TDM_NODISCARD tdm_status tdm_tokenizer_encode(const tdm_tokenizer *tokenizer, const char *text,
                                               size_t len, const tdm_encode_options *options,
                                               tdm_ids *ids, tdm_error *err);
+
+typedef struct tdm_team tdm_team;
+typedef struct tdm_batch_text {
+    const char *text;
+    size_t len;
+} tdm_batch_text;
+/* Encodes text i into ids[i], which are initialized and whose allocators any thread may use; the
+ * ids are those of one call a text. team NULL: on this thread. On failure the error is that of the
+ * first text that failed, and the lists behind it are empty. */
+TDM_NODISCARD tdm_status tdm_tokenizer_encode_batch(const tdm_tokenizer *tokenizer, tdm_team *team,
+                                                    const tdm_batch_text *texts, size_t n,
+                                                    const tdm_encode_options *options, tdm_ids *ids,
+                                                    tdm_error *err);
 
 /* One piece of a prompt: trusted pieces (template text) parse special tokens, untrusted ones
  * (message content) do not. */

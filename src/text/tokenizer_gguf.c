@@ -284,6 +284,9 @@ static void set_strips(const reader *r, tdm_added_token *token) {
     tdm_gguf_text name = {"", 0};
     tdm_gguf_text pre = {"", 0};
     tdm_gguf_text arch = {"", 0};
+    if (r->gguf == NULL) {
+        return;
+    }
     (void)tdm_gguf_get_text(r->gguf, "general.name", &name);
     (void)tdm_gguf_get_text(r->gguf, "general.architecture", &arch);
     (void)tdm_gguf_get_text(r->gguf, KEY("pre"), &pre);
@@ -300,7 +303,7 @@ static void set_strips(const reader *r, tdm_added_token *token) {
 }
 
 /* Tokens that are cut out of the text before the model sees it. */
-static tdm_status read_added(reader *r) {
+tdm_status tdm_gguf_read_added(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     size_t n = 0;
     for (int32_t id = 0; id < t->n_vocab; id++) {
@@ -400,7 +403,7 @@ tdm_status tdm_gguf_make_pieces(reader *r) {
     return TDM_OK;
 }
 
-static tdm_status map_words(reader *r) {
+tdm_status tdm_gguf_map_words(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     if (tdm_text_map_init(&t->by_bytes, &t->arena, t->spellings, (size_t)t->n_vocab) != TDM_OK) {
         return tdm_fail_nomem(r->err, "a vocabulary");
@@ -413,7 +416,7 @@ static tdm_status map_words(reader *r) {
     return TDM_OK;
 }
 
-static void find_bytes(const tdm_tokenizer *t, int32_t ids[256]) {
+void tdm_gguf_find_bytes(const tdm_tokenizer *t, int32_t ids[256]) {
     char spelling[8];
     for (int32_t i = 0; i < 256; i++) {
         (void)snprintf(spelling, sizeof(spelling), "<0x%02X>", (unsigned)i);
@@ -447,8 +450,8 @@ static tdm_status read_characters(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     t->bpe.has_byte_tokens = true;
     t->bpe.words = &t->by_bytes;
-    find_bytes(t, t->bpe.fallback_ids);
-    TDM_TRY(map_words(r));
+    tdm_gguf_find_bytes(t, t->bpe.fallback_ids);
+    TDM_TRY(tdm_gguf_map_words(r));
     TDM_TRY(tdm_gguf_make_pieces(r));
     return tdm_gguf_escape_spaces(r, false);
 }
@@ -457,12 +460,12 @@ static tdm_status read_spm(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     bool adds_prefix = true;
     t->spm.words = &t->by_bytes;
-    TDM_TRY(map_words(r));
+    TDM_TRY(tdm_gguf_map_words(r));
     t->spm.unk_id = t->unk;
     (void)tdm_gguf_get_bool(r->gguf, KEY("add_space_prefix"), &adds_prefix);
     TDM_TRY(tdm_gguf_read_scores(r, &t->spm.scores));
     TDM_TRY(tdm_gguf_make_pieces(r));
-    find_bytes(t, t->spm.byte_ids);
+    tdm_gguf_find_bytes(t, t->spm.byte_ids);
     return tdm_gguf_escape_spaces(r, adds_prefix);
 }
 
@@ -628,7 +631,7 @@ static tdm_status read_all(reader *r) {
     TDM_TRY(read_types(r));
     TDM_TRY(read_special(r));
     TDM_TRY(r->model->read(r));
-    TDM_TRY(read_added(r));
+    TDM_TRY(tdm_gguf_read_added(r));
     TDM_TRY(tdm_tokenizer_find_cuts(r->tokenizer, r->err));
     if (tdm_gguf_get_text(r->gguf, "tokenizer.chat_template", &chat_template)) {
         TDM_TRY(tdm_tokenizer_set_template(r->tokenizer, chat_template.data, chat_template.len,

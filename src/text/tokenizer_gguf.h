@@ -54,6 +54,14 @@ TDM_NODISCARD tdm_status tdm_gguf_read_scores(tdm_gguf_reader *r, const float **
 /* What tokens decode to: U+2581 is a space in normal ones, a byte token is its byte. */
 TDM_NODISCARD tdm_status tdm_gguf_make_pieces(tdm_gguf_reader *r);
 TDM_NODISCARD tdm_status tdm_gguf_escape_spaces(tdm_gguf_reader *r, bool is_prefixed);
+/* The map of texts that the model may make. */
+TDM_NODISCARD tdm_status tdm_gguf_map_words(tdm_gguf_reader *r);
+/* <0xNN>, -1 where there is none. */
+void tdm_gguf_find_bytes(const tdm_tokenizer *tokenizer, int32_t ids[256]);
+/* Tokens that are cut out of the text before the model sees it, by their kinds. */
+TDM_NODISCARD tdm_status tdm_gguf_read_added(tdm_gguf_reader *r);
+/* A trie of the same texts as the map. */
+TDM_NODISCARD tdm_status tdm_gguf_fill_trie(tdm_gguf_reader *r, tdm_trie *trie);
 /* In tokenizer_gguf_words.c */
 TDM_NODISCARD tdm_status tdm_gguf_read_bert(tdm_gguf_reader *r);
 TDM_NODISCARD tdm_status tdm_gguf_read_t5(tdm_gguf_reader *r);

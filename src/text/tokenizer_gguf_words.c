@@ -12,7 +12,7 @@
 #define OPS_MAX 8
 
 /* Every token that text may become, in a trie. */
-static tdm_status fill_trie(tdm_gguf_reader *r, tdm_trie *trie) {
+tdm_status tdm_gguf_fill_trie(tdm_gguf_reader *r, tdm_trie *trie) {
     tdm_tokenizer *t = r->tokenizer;
     size_t bytes = 0;
     for (int32_t id = 0; id < t->n_vocab; id++) {
@@ -76,7 +76,7 @@ tdm_status tdm_gguf_read_bert(tdm_gguf_reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     tdm_wordpiece *w = &t->wordpiece;
     TDM_TRY(prepare_bert(r));
-    TDM_TRY(fill_trie(r, &w->trie));
+    TDM_TRY(tdm_gguf_fill_trie(r, &w->trie));
     tdm_wordpiece_set_leads(w, TDM_META, "", 0);
     w->chars_max = SIZE_MAX;
     w->unk_id = t->unk;
@@ -160,7 +160,7 @@ tdm_status tdm_gguf_read_t5(tdm_gguf_reader *r) {
         t->decoder.n_stripped = 0;
     }
     TDM_TRY(read_unigram_scores(r));
-    TDM_TRY(fill_trie(r, &t->unigram.trie));
+    TDM_TRY(tdm_gguf_fill_trie(r, &t->unigram.trie));
     /* No texts: a run of unknown characters is one unknown token. */
     if (tdm_text_map_init(&t->by_bytes, &t->arena, t->spellings, 1) != TDM_OK) {
         return tdm_fail_nomem(r->err, "a vocabulary");

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the tests of tokenizers share: the committed kinds with their 79 strings, and comparisons of
+ * two tokenizers over them. */
+#ifndef TDM_UNIT_TEXT_TOK_KIT_H
+#define TDM_UNIT_TEXT_TOK_KIT_H
+
+#include "support/support.h"
+
+#include "text/tokenizer.h"
+
+typedef struct tok_kind {
+    tdm_json_doc *file; /* tokenizer.json */
+    tdm_json_doc *golden;
+    const tdm_json *root;
+    const tdm_json *cases;
+    tdm_tokenizer *tokenizer;
+} tok_kind;
+
+static inline tdm_json_doc *tok_parse(const char *folder, const char *name, char **out_text,
+                                      size_t *out_len) {
+    char path[SUPPORT_PATH_MAX];
+    tdm_json_doc *doc = NULL;
+    *out_text = support_read_file(support_join(path, folder, name), out_len);
+    assert_int_equal(
+        tdm_json_parse(&doc, NULL, *out_text, *out_len, &TDM_JSON_LIMITS_TOKENIZER, name, NULL),
+        TDM_OK);
+    return doc;
+}
+
+static inline tok_kind tok_kind_open(const char *name) {
+    char base[SUPPORT_PATH_MAX];
+    char folder[SUPPORT_PATH_MAX];
+    char *text = NULL;
+    size_t len = 0;
+    tok_kind kind = {NULL, NULL, NULL, NULL, NULL};
+    (void)support_join(folder, support_data_path(base, "tokenizers"), name);
+    kind.file = tok_parse(folder, "tokenizer.json", &text, &len);
+    kind.root = tdm_json_doc_root(kind.file);
+    assert_int_equal(tdm_tokenizer_from_json(&kind.tokenizer, NULL, text, len, NULL, name, NULL),
+                     TDM_OK);
+    free(text);
+    kind.golden = tok_parse(folder, "golden.json", &text, &len);
+    kind.cases = tdm_json_get(tdm_json_doc_root(kind.golden), "cases");
+    free(text);
+    return kind;
+}
+
+static inline void tok_kind_close(tok_kind *kind) {
+    tdm_tokenizer_destroy(kind->tokenizer);
+    tdm_json_doc_destroy(kind->file);
+    tdm_json_doc_destroy(kind->golden);
+}
+
+static inline void tok_encode(const tdm_tokenizer *tokenizer, const char *text, size_t len,
+                              bool parses_special, tdm_ids *ids) {
+    const tdm_encode_options options = {false, parses_special, false};
+    tdm_error err = {TDM_OK, "", "", "", ""};
+    ids->len = 0;
+    if (tdm_tokenizer_encode(tokenizer, text, len, &options, ids, &err) != TDM_OK) {
+        fail_msg("%s (%s)", err.what, err.where);
+    }
+}
+
+/* Both give tokens of the same spellings; prefix of a spelling that only one of them has. */
+static inline void tok_expect_same(const tdm_tokenizer *a, const tdm_tokenizer *b, const char *text,
+                                   size_t len) {
+    tdm_ids ids[2];
+    tdm_ids_init(&ids[0], NULL);
+    tdm_ids_init(&ids[1], NULL);
+    tok_encode(a, text, len, false, &ids[0]);
+    tok_encode(b, text, len, false, &ids[1]);
+    bool is_same = ids[0].len == ids[1].len;
+    for (size_t i = 0; i < ids[0].len && is_same; i++) {
+        size_t lens[2] = {0, 0};
+        const char *one = tdm_tokenizer_spelling(a, ids[0].ids[i], &lens[0]);
+        const char *two = tdm_tokenizer_spelling(b, ids[1].ids[i], &lens[1]);
+        is_same = lens[0] == lens[1] && memcmp(one, two, lens[0]) == 0;
+    }
+    if (!is_same) {
+        for (size_t k = 0; k < 2; k++) {
+            for (size_t i = 0; i < ids[k].len; i++) {
+                size_t n = 0;
+                (void)printf(" [%s]", tdm_tokenizer_spelling(k == 0 ? a : b, ids[k].ids[i], &n));
+            }
+            (void)printf("\n");
+        }
+        fail_msg("tokens differ for %s", text);
+    }
+    tdm_ids_deinit(&ids[0]);
+    tdm_ids_deinit(&ids[1]);
+}
+
+static inline bool tok_is_ascii(const tdm_json *text) {
+    for (uint32_t i = 0; i < text->len; i++) {
+        if ((uint8_t)text->u.text[i] >= 0x80 || (uint8_t)text->u.text[i] < 0x20) {
+            return false;
+        }
+    }
+    return true;
+}
+
+#endif
