@@ -5,148 +5,7 @@
 #ifndef TDM_TESTS_CONTRACT_BACKEND_KIT_H
 #define TDM_TESTS_CONTRACT_BACKEND_KIT_H
 
-#include "support/support.h"
-
-#include "contract/backend.h"
-#include "tensor/dequant.h"
-#include "tensor/half.h"
-#include "tensor/ops.h"
-#include "tensor/weight.h"
-#include "tolerance.h"
-
-#include <math.h>
-
-typedef struct backend_kit {
-    const char *name;
-    tdm_tier tier;
-    /* Owned by the caller, already created with 1, 2 and 3 threads; all of one kind. */
-    tdm_backend *subjects[3];
-    tdm_backend *twin; /* scalar, of the same tier */
-} backend_kit;
-
-#define KIT_N_MAX 64
-#define KIT_WIDTH_MAX 1024
-#define KIT_CANARY 12345.625f
-
-static inline float kit_noise(uint32_t stream, uint32_t i) {
-    uint64_t v = (((uint64_t)stream << 32) | i) * 0x9e3779b97f4a7c15u;
-    v = (v ^ (v >> 29)) * 0xbf58476d1ce4e5b9u;
-    return (float)((v ^ (v >> 32)) >> 40) * 0x1p-23f - 1.0f;
-}
-
-static inline float *kit_floats(int64_t n) {
-    assert_true(n > 0 && n < (1 << 28));
-    float *p = malloc((size_t)n * sizeof *p);
-    assert_non_null(p);
-    return p;
-}
-
-static inline float *kit_random(int64_t n, uint32_t stream) {
-    float *p = kit_floats(n);
-    for (int64_t i = 0; i < n; ++i) {
-        p[i] = kit_noise(stream, (uint32_t)i);
-    }
-    return p;
-}
-
-static inline float *kit_filled(int64_t n, float value) {
-    float *p = kit_floats(n);
-    for (int64_t i = 0; i < n; ++i) {
-        p[i] = value;
-    }
-    return p;
-}
-
-static inline void kit_close(const char *what, const float *want, const float *got, int64_t n,
-                             float tolerance) {
-    float largest = 1e-30f;
-    for (int64_t i = 0; i < n; ++i) {
-        largest = fmaxf(largest, fabsf(want[i]));
-    }
-    for (int64_t i = 0; i < n; ++i) {
-        if (!(fabsf(want[i] - got[i]) <= tolerance * largest)) {
-            fail_msg("%s: value %lld is %.9g, expected %.9g; off by %.3g of the largest", what,
-                     (long long)i, (double)got[i], (double)want[i],
-                     (double)(fabsf(want[i] - got[i]) / largest));
-        }
-    }
-}
-
-/* Bits, NaN for NaN. */
-static inline void kit_same(const char *what, const float *want, const float *got, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-        if (tdm_f32_bits(want[i]) != tdm_f32_bits(got[i]) && !(isnan(want[i]) && isnan(got[i]))) {
-            fail_msg("%s: value %lld is %.9g, expected the bits of %.9g", what, (long long)i,
-                     (double)got[i], (double)want[i]);
-        }
-    }
-}
-
-/* Random bits with finite scales, from malloc. */
-static inline uint8_t *kit_weights(tdm_dtype dtype, int64_t n_out, int64_t n_in, uint32_t stream,
-                                   size_t *out_bytes) {
-    const tdm_dtype_info *info = &TDM_DTYPES[dtype];
-    size_t n_blocks = (size_t)n_out * (size_t)n_in / info->block_weights;
-    uint8_t *data = malloc(n_blocks * info->block_bytes);
-    assert_non_null(data);
-    for (size_t i = 0; i < n_blocks * info->block_bytes; ++i) {
-        data[i] = (uint8_t)tdm_f32_bits(kit_noise(stream + 3000, (uint32_t)i) + 3.0f);
-    }
-    for (size_t b = 0; b < n_blocks; ++b) {
-        float value = kit_noise(stream + 1000, (uint32_t)b);
-        float d = 0.02f + 0.1f * fabsf(value);
-        tdm_block_set_scales(dtype, data + b * info->block_bytes,
-                             info->block_weights == 1 ? value : d,
-                             kit_noise(stream + 2000, (uint32_t)b) * 0.5f);
-    }
-    *out_bytes = n_blocks * info->block_bytes;
-    return data;
-}
-
-/* One weight as two backends hold it, over the same bytes at an odd address. */
-typedef struct kit_weight {
-    uint8_t *bytes;
-    tdm_weight w[4]; /* subjects 0..2, twin */
-} kit_weight;
-
-static inline tdm_backend *kit_backend(const backend_kit *kit, int i) {
-    return i < 3 ? kit->subjects[i] : kit->twin;
-}
-
-static inline void kit_weight_make(const backend_kit *kit, kit_weight *out, tdm_dtype dtype,
-                                   int64_t n_out, int64_t n_in, uint32_t stream) {
-    size_t bytes = 0;
-    uint8_t *data = kit_weights(dtype, n_out, n_in, stream, &bytes);
-    const size_t shift = 1; /* files may begin their data anywhere */
-    out->bytes = malloc(bytes + shift);
-    assert_non_null(out->bytes);
-    memcpy(out->bytes + shift, data, bytes);
-    free(data);
-    for (int i = 0; i < 4; ++i) {
-        tdm_tensor_view view = {.dtype = dtype,
-                                .rank = 2,
-                                .dims = {n_out, n_in},
-                                .data = out->bytes + shift,
-                                .bytes = bytes};
-        tdm_error err = {0};
-        tdm_backend *be = kit_backend(kit, i);
-        const tdm_weight_source source = tdm_weight_source_plain(&view);
-        tdm_weight described;
-        assert_int_equal(tdm_weight_describe(&source, &described, &err), TDM_OK);
-        if (tdm_weight_init(be, &view, &out->w[i], &err) != TDM_OK) {
-            fail_msg("weight_init: %s", err.what);
-        }
-        assert_int_equal(out->w[i].packed_bytes, be->ops->weight_plan(be, &described));
-        assert_true((out->w[i].packed != NULL) == (out->w[i].packed_bytes > 0));
-    }
-}
-
-static inline void kit_weight_free(const backend_kit *kit, kit_weight *w) {
-    for (int i = 0; i < 4; ++i) {
-        tdm_weight_deinit(kit_backend(kit, i), &w->w[i]);
-    }
-    free(w->bytes);
-}
+#include "contract/backend_kit_weights.h"
 
 /* f32 products differ by a share of the sum of magnitudes, for inputs cancel. */
 static inline void kit_linear_close(const char *what, const tdm_weight *w, const float *x,
@@ -172,22 +31,25 @@ static inline void kit_linear_close(const char *what, const tdm_weight *w, const
 
 /* One type and shape: against the twin, row by row, on every number of threads; bias, residual and
  * the untouched columns behind n_out. */
-static inline void kit_linear_shape(const backend_kit *kit, tdm_dtype dtype, int64_t n_out,
+static inline void kit_linear_shape(const backend_kit *kit, kit_spec spec, int64_t n_out,
                                     int64_t n_in, int64_t n) {
     char what[128];
     kit_weight w;
     int64_t ld_x = n_in + 5;
     int64_t ld = n_out + 3;
-    bool is_int8 = kit->tier == TDM_TIER_FAST && TDM_DTYPES[dtype].block_weights > 1;
-    kit_weight_make(kit, &w, dtype, n_out, n_in, (uint32_t)(dtype * 7 + n_out));
+    bool is_int8 = kit_is_int8(kit, &spec, n_in);
+    char name[32];
+    kit_spec_name(&spec, name);
+    kit_weight_make(kit, &w, spec, n_out, n_in,
+                    (uint32_t)((int64_t)spec.dtype * 7 + spec.bits * 91 + n_out));
     float *x = kit_random(n * ld_x, 1);
     float *bias = kit_random(n_out, 2);
     float *residual = kit_random(n * ld, 3);
     float *want = kit_filled(n * ld, KIT_CANARY);
     float *got = kit_floats(n * ld);
     float *alone = kit_floats(ld);
-    (void)snprintf(what, sizeof what, "%s linear %s [%lld, %lld] n %lld", kit->name,
-                   TDM_DTYPES[dtype].name, (long long)n_out, (long long)n_in, (long long)n);
+    (void)snprintf(what, sizeof what, "%s linear %s [%lld, %lld] n %lld", kit->name, name,
+                   (long long)n_out, (long long)n_in, (long long)n);
     for (int flags = 0; flags < 4; flags += 3) { /* neither, or bias and residual */
         tdm_linear_part part = {.weight = &w.w[3],
                                 .bias = (flags & 1) != 0 ? bias : NULL,
@@ -214,7 +76,7 @@ static inline void kit_linear_shape(const backend_kit *kit, tdm_dtype dtype, int
             if (is_int8) {
                 kit_same(what, want, got, n * ld);
             } else {
-                kit_linear_close(what, &w.w[s], x, ld_x, n, want, got, ld);
+                kit_linear_close(what, &w.described, x, ld_x, n, want, got, ld);
             }
             for (int64_t t = 0; t<n; t += n> 8 ? 5 : 1) { /* L1 */
                 memcpy(alone, residual + t * ld, (size_t)ld * sizeof *alone);
@@ -234,8 +96,9 @@ static inline void kit_linear_shape(const backend_kit *kit, tdm_dtype dtype, int
     kit_weight_free(kit, &w);
 }
 
+static const int64_t KIT_OUTS[] = {1, 7, 8, 19, 40};
+
 static inline void kit_linear(const backend_kit *kit) {
-    static const int64_t OUTS[] = {1, 7, 8, 19, 40};
     static const int64_t COUNTS[] = {1, 2, 3, 4, 5, 7, 16, 33, 64};
     for (int i = 0; i < TDM_DTYPE_COUNT; ++i) {
         tdm_dtype dtype = (tdm_dtype)i;
@@ -246,13 +109,21 @@ static inline void kit_linear(const backend_kit *kit) {
         assert_true(tdm_dequant_can(dtype));
         for (size_t c = 0; c < SUPPORT_LEN(COUNTS); ++c) {
             int64_t n_in = block > 1 ? block * (int64_t)(1 + c % 3) : 33 + 31 * (int64_t)c;
-            kit_linear_shape(kit, dtype, OUTS[c % SUPPORT_LEN(OUTS)], n_in, COUNTS[c]);
+            kit_linear_shape(kit, KIT_STORED(dtype), KIT_OUTS[c % SUPPORT_LEN(KIT_OUTS)], n_in,
+                             COUNTS[c]);
         }
     }
     for (int64_t k = 1; k < 20; ++k) { /* rows shorter than a vector and just above it */
-        kit_linear_shape(kit, TDM_DTYPE_F32, 9, k, 3);
-        kit_linear_shape(kit, TDM_DTYPE_BF16, 9, k, 2);
-        kit_linear_shape(kit, TDM_DTYPE_F16, 9, k, 1);
+        kit_linear_shape(kit, KIT_STORED(TDM_DTYPE_F32), 9, k, 3);
+        kit_linear_shape(kit, KIT_STORED(TDM_DTYPE_BF16), 9, k, 2);
+        kit_linear_shape(kit, KIT_STORED(TDM_DTYPE_F16), 9, k, 1);
+    }
+    for (size_t i = 0; i < SUPPORT_LEN(KIT_GROUPED); ++i) {
+        const kit_spec *spec = &KIT_GROUPED[i];
+        for (size_t c = i % 2; c < SUPPORT_LEN(COUNTS); c += 2) { /* nvfp4: rows ending at a half */
+            kit_linear_shape(kit, *spec, KIT_OUTS[c % SUPPORT_LEN(KIT_OUTS)],
+                             spec->group * (int64_t)(1 + c % 4), COUNTS[c]);
+        }
     }
 }
 
@@ -268,7 +139,7 @@ static inline void kit_linear_parts(const backend_kit *kit) {
     for (int s = 0; s < 3; ++s) {
         tdm_linear_part parts[4];
         for (int p = 0; p < 4; ++p) {
-            kit_weight_make(kit, &w[p], TYPES[p], OUTS[p], 512, (uint32_t)(50 + p));
+            kit_weight_make(kit, &w[p], KIT_STORED(TYPES[p]), OUTS[p], 512, (uint32_t)(50 + p));
             together[p] = kit_filled(6 * OUTS[p], 0.0f);
             single[p] = kit_filled(6 * OUTS[p], 0.0f);
             parts[p] =
@@ -287,39 +158,42 @@ static inline void kit_linear_parts(const backend_kit *kit) {
     free(x);
 }
 
-static inline void kit_embed(const backend_kit *kit) {
+static inline void kit_embed_one(const backend_kit *kit, kit_spec spec, uint32_t stream) {
     static const int32_t IDS[] = {0, 6, 3, 3, 1};
+    const int32_t bad[] = {0, 7};
+    kit_weight w;
+    float want[5 * 256];
+    float got[5 * 260];
+    tdm_error err = {0};
+    kit_weight_make(kit, &w, spec, 7, 256, stream);
+    for (int s = 0; s < 3; ++s) {
+        for (int r = 0; r < 5; ++r) {
+            tdm_weight_row(&w.described, IDS[r], want + (size_t)r * 256);
+        }
+        assert_int_equal(tdm_op_embed(kit->subjects[s], got, 260, &w.w[s], IDS, 5, 1.0f, &err),
+                         TDM_OK);
+        for (int r = 0; r < 5; ++r) {
+            kit_same("embed", want + r * 256, got + r * 260, 256);
+        }
+        assert_int_equal(tdm_op_embed(kit->subjects[s], got, 260, &w.w[s], IDS, 5, 1.5f, &err),
+                         TDM_OK);
+        for (int j = 0; j < 5 * 256; ++j) {
+            assert_true(tdm_f32_bits(want[j] * 1.5f) == tdm_f32_bits(got[j / 256 * 260 + j % 256]));
+        }
+    }
+    assert_int_equal(tdm_op_embed(kit->subjects[0], got, 260, &w.w[0], bad, 2, 1.0f, &err),
+                     TDM_E_ARG);
+    kit_weight_free(kit, &w);
+}
+
+static inline void kit_embed(const backend_kit *kit) {
     for (int i = 0; i < TDM_DTYPE_COUNT; ++i) {
-        tdm_dtype dtype = (tdm_dtype)i;
-        kit_weight w;
-        float want[5 * 256];
-        float got[5 * 260];
-        tdm_error err = {0};
-        if (!kit->subjects[0]->ops->can_read(kit->subjects[0], dtype)) {
-            continue;
+        if (kit->subjects[0]->ops->can_read(kit->subjects[0], (tdm_dtype)i)) {
+            kit_embed_one(kit, KIT_STORED((tdm_dtype)i), (uint32_t)i);
         }
-        kit_weight_make(kit, &w, dtype, 7, 256, (uint32_t)i);
-        for (int s = 0; s < 3; ++s) {
-            for (int r = 0; r < 5; ++r) {
-                tdm_dequant_row(dtype, w.w[s].data + (size_t)IDS[r] * w.w[s].row_bytes, 256,
-                                want + (size_t)r * 256);
-            }
-            assert_int_equal(tdm_op_embed(kit->subjects[s], got, 260, &w.w[s], IDS, 5, 1.0f, &err),
-                             TDM_OK);
-            for (int r = 0; r < 5; ++r) {
-                kit_same("embed", want + r * 256, got + r * 260, 256);
-            }
-            assert_int_equal(tdm_op_embed(kit->subjects[s], got, 260, &w.w[s], IDS, 5, 1.5f, &err),
-                             TDM_OK);
-            for (int j = 0; j < 5 * 256; ++j) {
-                assert_true(tdm_f32_bits(want[j] * 1.5f) ==
-                            tdm_f32_bits(got[j / 256 * 260 + j % 256]));
-            }
-        }
-        const int32_t bad[] = {0, 7};
-        assert_int_equal(tdm_op_embed(kit->subjects[0], got, 260, &w.w[0], bad, 2, 1.0f, &err),
-                         TDM_E_ARG);
-        kit_weight_free(kit, &w);
+    }
+    for (uint32_t i = 0; i < SUPPORT_LEN(KIT_GROUPED); ++i) {
+        kit_embed_one(kit, KIT_GROUPED[i], 100 + i);
     }
 }
 
@@ -738,7 +612,7 @@ static inline void kit_non_finite(const backend_kit *kit) {
         if (!kit->subjects[0]->ops->can_read(kit->subjects[0], dtype)) {
             continue;
         }
-        kit_weight_make(kit, &w, dtype, 9, 256, (uint32_t)i);
+        kit_weight_make(kit, &w, KIT_STORED(dtype), 9, 256, (uint32_t)i);
         float *x = kit_random(3 * 256, 70);
         float *want = kit_floats(27);
         float *got = kit_floats(27);

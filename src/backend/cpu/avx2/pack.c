@@ -209,27 +209,27 @@ static void gather(const tdm_weight *w, int64_t row0, int64_t b, tdm_block32 blo
     }
 }
 
-/* The code of a level; zero's is 0. */
-static uint8_t code_of(int form, int8_t level) {
+/* Codes by level (as a byte) of a table form; zero's is 0, not 8. */
+static void invert_table(int form, uint8_t codes[256]) {
     const int8_t *levels = form == FORM_IQ4 ? TDM_LEVELS_IQ4 : TDM_LEVELS_E2M1;
-    uint8_t code = 0;
-    while (code < 15 && levels[code] != level) {
-        ++code;
+    for (int i = 15; i >= 0; --i) {
+        codes[(uint8_t)levels[i]] = (uint8_t)i;
     }
-    return code;
 }
 
-/* Integers of eight blocks as columns: as a register will hold them, or as they are packed. */
-static void gather_ints(int form, bool is_packed, const tdm_block32 blocks[8], __m256i v[8]) {
-    bool has_codes = is_packed && form_has_table(form);
-    int zero = form_is_signed(form) ? 0 : form_zero(form);
+/* Integers of eight blocks as columns: as a register will hold them, or, with codes, as a table form
+ * is packed. */
+static void gather_ints(int form, const uint8_t *codes, const tdm_block32 blocks[8], __m256i v[8]) {
+    const __m256i zero = _mm256_set1_epi8((char)(form_is_signed(form) ? 0 : form_zero(form)));
     for (int r = 0; r < 8; ++r) {
-        uint8_t ints[32];
-        for (int i = 0; i < 32; ++i) {
-            int8_t w = blocks[r].w[i];
-            ints[i] = has_codes ? code_of(form, w) : (uint8_t)(w + zero);
+        v[r] = _mm256_add_epi8(load256(blocks[r].w), zero);
+        if (codes != NULL) {
+            uint8_t ints[32];
+            for (int i = 0; i < 32; ++i) {
+                ints[i] = codes[(uint8_t)blocks[r].w[i]];
+            }
+            v[r] = load256(ints);
         }
-        v[r] = load256(ints);
     }
     transpose8(v);
 }
@@ -277,7 +277,9 @@ static void put_scales(int form, const tdm_block32 blocks[8], uint8_t *p) {
 static void pack_any(const tdm_weight *w, int64_t panel) {
     int form = w->layout;
     int32_t period = packed_period(form, w->period);
+    uint8_t codes[256];
     uint8_t *p = (uint8_t *)w->packed + (size_t)panel * packed_panel(form, w->n_in, w->period);
+    invert_table(form, codes);
     for (int64_t b = 0; b < w->n_in / 32; ++b) {
         tdm_block32 blocks[8];
         __m256i v[8];
@@ -286,7 +288,7 @@ static void pack_any(const tdm_weight *w, int64_t panel) {
             put_head(form, blocks, p);
             p += packed_head(form);
         }
-        gather_ints(form, true, blocks, v);
+        gather_ints(form, form_has_table(form) ? codes : NULL, blocks, v);
         pack_bits(form_bits(form), v, p);
         put_scales(form, blocks, p + packed_ints(form));
         p += packed_block(form);
@@ -302,7 +304,7 @@ void tdm_avx2_open(const tdm_weight *w, int64_t row0, void *out) {
         tdm_block32 blocks[8];
         __m256i v[8];
         gather(w, row0, b, blocks);
-        gather_ints(form, false, blocks, v);
+        gather_ints(form, NULL, blocks, v);
         pack_bits(8, v, open->w[0]);
         for (int r = 0; r < 8; ++r) {
             open->d[r] = blocks[r].d[0];
