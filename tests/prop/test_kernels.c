@@ -11,6 +11,7 @@
 #include "tensor/dequant.h"
 #include "tensor/half.h"
 #include "tensor/ops.h"
+#include "tensor/weight.h"
 #include "tolerance.h"
 
 #include <math.h>
@@ -62,25 +63,24 @@ static void random_weights(tdm_dtype dtype, uint32_t c, size_t n_blocks, uint8_t
         data[i] = (uint8_t)tdm_random_u64(seed, c, (uint32_t)i, 3);
     }
     for (size_t b = 0; b < n_blocks; ++b) {
-        uint8_t *block = data + b * info->block_bytes;
-        uint16_t d = tdm_f16_from_f32(0.02f + 0.01f * draw(c, (uint32_t)b));
+        float d = 0.03f + 0.01f * draw(c, (uint32_t)b);
         /* Mins that centre the block, as real weights have them. */
-        uint16_t m =
-            tdm_f16_from_f32(dtype == TDM_DTYPE_Q4_1 || dtype == TDM_DTYPE_Q4_K ? -0.15f : -0.3f);
-        memcpy(block + (dtype == TDM_DTYPE_Q6_K ? 208 : 0), &d, 2);
-        if (dtype == TDM_DTYPE_Q4_1 || dtype == TDM_DTYPE_Q5_1) {
-            memcpy(block + 2, &m, 2);
-        } else if (dtype == TDM_DTYPE_Q4_K || dtype == TDM_DTYPE_Q5_K) {
-            memcpy(block + 2, &d, 2);
-        }
+        float m = dtype == TDM_DTYPE_Q4_1   ? -0.15f
+                  : dtype == TDM_DTYPE_Q5_1 ? -0.3f
+                  : dtype == TDM_DTYPE_Q2_K ? 1.5f * d
+                                            : d;
+        tdm_block_set_scales(dtype, data + b * info->block_bytes, d, m);
     }
 }
 
 /* One random matrix and batch through every set and layout: equal bits; near the exact product. */
 static void one_case(uint32_t c, subject *fast, size_t n_fast, tdm_backend *exact) {
-    static const tdm_dtype TYPES[] = {TDM_DTYPE_Q4_0, TDM_DTYPE_Q4_1, TDM_DTYPE_Q5_0,
-                                      TDM_DTYPE_Q5_1, TDM_DTYPE_Q8_0, TDM_DTYPE_Q4_K,
-                                      TDM_DTYPE_Q5_K, TDM_DTYPE_Q6_K};
+    static const tdm_dtype TYPES[] = {
+        TDM_DTYPE_Q4_0,    TDM_DTYPE_Q4_1,   TDM_DTYPE_Q5_0,  TDM_DTYPE_Q5_1,    TDM_DTYPE_Q8_0,
+        TDM_DTYPE_Q4_K,    TDM_DTYPE_Q5_K,   TDM_DTYPE_Q6_K,  TDM_DTYPE_Q2_K,    TDM_DTYPE_Q3_K,
+        TDM_DTYPE_IQ4_NL,  TDM_DTYPE_IQ4_XS, TDM_DTYPE_MXFP4, TDM_DTYPE_NVFP4,   TDM_DTYPE_TQ1_0,
+        TDM_DTYPE_TQ2_0,   TDM_DTYPE_Q1_0,   TDM_DTYPE_Q2_0,  TDM_DTYPE_IQ1_S,   TDM_DTYPE_IQ1_M,
+        TDM_DTYPE_IQ2_XXS, TDM_DTYPE_IQ2_XS, TDM_DTYPE_IQ2_S, TDM_DTYPE_IQ3_XXS, TDM_DTYPE_IQ3_S};
     static uint8_t data[OUT_MAX * K_MAX * 2];
     static float x[N_MAX * K_MAX];
     static float want[N_MAX * OUT_MAX];
