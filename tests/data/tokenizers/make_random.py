@@ -2,6 +2,7 @@
 """Random texts against the reference library (Hugging Face tokenizers).
 
     make_random.py golden OUT                    writes random.bin (20,000 texts, all kinds of this folder)
+    make_random.py runs OUT                      writes runs.json (long runs of one thing, all kinds)
     make_random.py run BENCH KIND-OR-FILE N [SEED]  N texts through `bench_tokenizer serve` and the
                                                  reference; prints the first differences, exits 1 on any
 
@@ -115,6 +116,29 @@ def golden(out_path):
     return 0
 
 
+UNITS = ["\n", " ", "a", "\u0301", "e\u0301", "\t", "\r\n", "ab", "0", "9a", "!", "-", "=", "\u00e9", "\u4e2d", "\u3042", "\ud55c",
+         "\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u200d", "  \n", "a ", "\u2581", "_", "\x00", "\ufdfa"]
+SIZES = [1000, 3001, 50000]
+
+
+def runs(out_path):
+    """ids of unit * (size // bytes of unit), as their number and FNV-1a"""
+    import tokenizers
+    kinds = sorted(k for k in os.listdir(HERE) if os.path.exists(os.path.join(HERE, k, "tokenizer.json")))
+    out = {"tokenizers": tokenizers.__version__, "sizes": SIZES, "units": UNITS, "kinds": {}}
+    for kind in kinds:
+        ref = tokenizers.Tokenizer.from_file(os.path.join(HERE, kind, "tokenizer.json"))
+        rows = []
+        for unit in UNITS:
+            for size in SIZES:
+                ids = ref.encode(unit * (size // len(unit.encode())), add_special_tokens=False).ids
+                rows.append([len(ids), fnv(array.array("i", ids).tobytes())])
+        out["kinds"][kind] = rows
+    with open(out_path, "w") as f:
+        json.dump(out, f)
+    return 0
+
+
 def run(bench, path, n, seed):
     import tokenizers
     import tok_client
@@ -147,6 +171,8 @@ def run(bench, path, n, seed):
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "golden":
         sys.exit(golden(sys.argv[2]))
+    if len(sys.argv) == 3 and sys.argv[1] == "runs":
+        sys.exit(runs(sys.argv[2]))
     if len(sys.argv) >= 5 and sys.argv[1] == "run":
         sys.exit(run(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]) if len(sys.argv) > 5 else 1))
     sys.exit(__doc__)
