@@ -37,7 +37,7 @@ const tdm_field TDM_MODEL_FIELDS[] = {
     {{"num_key_value_heads"},
      "attention.head_count_kv",
      AT(n_kv_heads),
-     TDM_FIELD_I32,
+     TDM_FIELD_I32_OR_NONE,
      TDM_NEED_NONE,
      1,
      65536},
@@ -49,7 +49,7 @@ const tdm_field TDM_MODEL_FIELDS[] = {
      TDM_NEED_NONE,
      1,
      8192},
-    {{"intermediate_size"},
+    {{"intermediate_size", "block_ff_dim"},
      "feed_forward_length",
      AT(intermediate),
      TDM_FIELD_I32,
@@ -78,6 +78,15 @@ const tdm_field TDM_MODEL_FIELDS[] = {
      TDM_NEED_NONE,
      0,
      CONTEXT_MAX},
+    {{"conv_L_cache"}, "shortconv.l_cache", AT(conv_taps), TDM_FIELD_I32, TDM_NEED_NONE, 1, 4096},
+    {{"block_multiple_of"}, NULL, AT(ff_multiple_of), TDM_FIELD_I32, TDM_NEED_NONE, 1, DIM_MAX},
+    {{"block_ffn_dim_multiplier"},
+     NULL,
+     AT(ff_multiplier),
+     TDM_FIELD_F64,
+     TDM_NEED_NONE,
+     POSITIVE_MIN,
+     1024.0},
     {{"embedding_multiplier"},
      NULL,
      AT(embedding_multiplier),
@@ -245,19 +254,24 @@ static tdm_status fetch_json(const tdm_config_source *source, const tdm_field *f
     return TDM_OK;
 }
 
-/* A per-layer array counts as one number when all its elements are equal. */
-static tdm_status fetch_gguf_array(const tdm_config_source *source, const char *key, found *out) {
+/* A per-layer array counts as one number when all its elements are equal, zeros apart where they
+ * say that a layer has none of it. */
+static tdm_status fetch_gguf_array(const tdm_config_source *source, const tdm_field *field,
+                                   const char *key, found *out) {
+    const bool may_skip = field->kind == TDM_FIELD_I32_OR_NONE;
     tdm_gguf_array_ref ref;
-    if (!tdm_gguf_array_find(source->gguf, key, &ref) || ref.n == 0 ||
-        !tdm_gguf_ref_i64(&ref, 0, &out->whole)) {
+    if (!tdm_gguf_array_find(source->gguf, key, &ref) || ref.n == 0) {
         return fail_kind(source, out, "whole number");
     }
-    for (size_t i = 1; i < ref.n; i++) {
+    out->whole = 0;
+    for (size_t i = 0; i < ref.n; i++) {
         int64_t other = 0;
         if (!tdm_gguf_ref_i64(&ref, i, &other)) {
             return fail_kind(source, out, "array of whole numbers");
         }
-        if (other != out->whole) {
+        if (i == 0 || (may_skip && out->whole == 0)) {
+            out->whole = other;
+        } else if (other != out->whole && !(may_skip && other == 0)) {
             (void)tdm_fail(source->err, TDM_E_UNSUPPORTED, "%s differs between layers", out->key);
             return tdm_config_fail(source, NULL, out->key, TDM_E_UNSUPPORTED);
         }
@@ -285,7 +299,7 @@ static tdm_status fetch_gguf(const tdm_config_source *source, const tdm_field *f
     }
     out->is_whole = true;
     if (!tdm_gguf_get_i64(source->gguf, key, &out->whole)) {
-        TDM_TRY(fetch_gguf_array(source, key, out));
+        TDM_TRY(fetch_gguf_array(source, field, key, out));
     }
     out->real = (double)out->whole;
     return TDM_OK;
@@ -311,7 +325,7 @@ static bool has_default(const tdm_field *field, const char *at) {
     int32_t narrow = 0;
     int64_t whole = 0;
     double real = 0.0;
-    if (field->kind == TDM_FIELD_I32) {
+    if (field->kind == TDM_FIELD_I32 || field->kind == TDM_FIELD_I32_OR_NONE) {
         memcpy(&narrow, at, sizeof narrow);
         return narrow != 0;
     }

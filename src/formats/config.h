@@ -77,7 +77,15 @@ typedef struct tdm_model_config {
     int32_t n_layer_types;      /* 0: absent; else n_layers */
     uint8_t is_sliding[TDM_CONFIG_LAYERS_MAX]; /* from layer_types; or derived from
                                                   max_window_layers, or GGUF's pattern */
-    bool has_other_layer_types; /* layer_types names others than full and sliding attention */
+    uint8_t
+        is_conv[TDM_CONFIG_LAYERS_MAX]; /* layers of a short convolution: layer_types "conv", all
+                                               but full_attn_idxs, or no key heads in GGUF */
+    int32_t conv_taps;                  /* conv_L_cache; 0: absent */
+    bool has_conv_bias;
+    bool is_ff_adjusted; /* block_auto_adjust_ff_dim, true where absent (lfm2) */
+    int32_t ff_multiple_of;
+    double ff_multiplier;
+    bool has_other_layer_types; /* layer_types names others than attention and "conv" */
     int32_t n_no_rope;          /* 0: absent; else n_layers */
     uint8_t has_rope[TDM_CONFIG_LAYERS_MAX]; /* smollm3 no_rope_layers: 1 = rope; filled from the
                                                 interval too (GGUF: always each 4th) */

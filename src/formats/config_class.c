@@ -64,6 +64,7 @@ static const tdm_class_default CLASSES[] = {
      .norm_eps = 0.00000015625,
      .theta = 10000.0,
      .rotary_fraction = 0.5},
+    {.family = "lfm2", .is_tied = true, .norm_eps = 1e-5, .theta = 1000000.0},
     {.family = "phi3", .norm_eps = 1e-5, .theta = 10000.0},
     {.family = "granite", .norm_eps = 1e-6, .theta = 10000.0},
     {.family = "olmo2", .norm_eps = 1e-5, .theta = 10000.0},

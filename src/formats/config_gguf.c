@@ -212,6 +212,23 @@ static tdm_status read_pattern(tdm_model_config *out, const gguf_config *g) {
     return TDM_OK;
 }
 
+/* Layers without key heads convolve, where the file says how long; else nothing here knows them. */
+static void read_convolutions(tdm_model_config *out, const gguf_config *g) {
+    char key[256];
+    tdm_gguf_array_ref ref;
+    full_key(g, "attention.head_count_kv", key);
+    if (!tdm_gguf_array_find(g->source.gguf, key, &ref)) {
+        return;
+    }
+    for (size_t i = 0; i < ref.n && i < (size_t)out->n_layers; i++) {
+        int64_t n_heads = 0;
+        (void)tdm_gguf_ref_i64(&ref, i, &n_heads);
+        out->is_conv[i] = n_heads == 0 && out->conv_taps > 0;
+        out->has_other_layer_types =
+            out->has_other_layer_types || (n_heads == 0 && out->conv_taps == 0);
+    }
+}
+
 static tdm_status read_id(const gguf_config *g, const char *key, bool *out_is_there, int32_t *out) {
     uint64_t id = 0;
     *out_is_there = tdm_gguf_has(g->source.gguf, key);
@@ -262,6 +279,7 @@ tdm_status tdm_config_read_gguf(tdm_model_config *out, const tdm_checkpoint *che
     TDM_TRY(read_vocab(out, &g));
     TDM_TRY(read_rope(out, &g));
     TDM_TRY(read_pattern(out, &g));
+    read_convolutions(out, &g);
     TDM_TRY(read_ids(out, &g));
     if (strcmp(out->family, "smollm3") == 0) {
         tdm_config_fill_rope_layers(out, NO_ROPE_INTERVAL);

@@ -237,7 +237,9 @@ static tdm_status read_layer_types(tdm_model_config *out, const tdm_config_sourc
             return tdm_config_fail(source, "$", "layer_types", TDM_E_FORMAT);
         }
         out->is_sliding[i] = tdm_json_text_is(type, "sliding_attention");
-        if (out->is_sliding[i] == 0 && !tdm_json_text_is(type, "full_attention")) {
+        out->is_conv[i] = tdm_json_text_is(type, "conv");
+        if (out->is_sliding[i] == 0 && out->is_conv[i] == 0 &&
+            !tdm_json_text_is(type, "full_attention")) {
             out->has_other_layer_types = true;
         }
     }
@@ -295,27 +297,48 @@ static tdm_status read_sliding(tdm_model_config *out, const tdm_config_source *s
     return TDM_OK;
 }
 
-/* mlp_only_layers: numbers of layers without experts. */
-static tdm_status read_experts(tdm_model_config *out, const tdm_config_source *source) {
-    static const char KEY[] = "mlp_only_layers";
+/* An array of numbers of layers sets flags of those to value; *out_is_there false: no such key. */
+static tdm_status read_layer_set(const tdm_model_config *out, const tdm_config_source *source,
+                                 const char *key, uint8_t value, uint8_t *flags,
+                                 bool *out_is_there) {
     const char *path = NULL;
-    const tdm_json *node = tdm_config_find(source, KEY, &path);
-    TDM_TRY(tdm_config_bool(source, "norm_topk_prob", &out->experts.is_renormalized));
+    const tdm_json *node = tdm_config_find(source, key, &path);
+    *out_is_there = node != NULL;
     if (node == NULL) {
         return TDM_OK;
     }
     if (!tdm_json_is(node, TDM_JSON_ARRAY)) {
-        (void)tdm_fail(source->err, TDM_E_FORMAT, "%s is no array", KEY);
-        return tdm_config_fail(source, path, KEY, TDM_E_FORMAT);
+        (void)tdm_fail(source->err, TDM_E_FORMAT, "%s is no array", key);
+        return tdm_config_fail(source, path, key, TDM_E_FORMAT);
     }
     for (size_t i = 0; i < tdm_json_len(node); i++) {
         int64_t layer = 0;
         if (!tdm_json_as_i64(&node->u.items[i], &layer) || layer < 0 || layer >= out->n_layers) {
-            (void)tdm_fail(source->err, TDM_E_FORMAT, "%s[%zu] is no layer", KEY, i);
+            (void)tdm_fail(source->err, TDM_E_FORMAT, "%s[%zu] is no layer", key, i);
             tdm_err_limit(source->err, "0 to %d", (int)out->n_layers - 1);
-            return tdm_config_fail(source, path, KEY, TDM_E_FORMAT);
+            return tdm_config_fail(source, path, key, TDM_E_FORMAT);
         }
-        out->experts.is_dense[layer] = 1;
+        flags[layer] = value;
+    }
+    return TDM_OK;
+}
+
+static tdm_status read_experts(tdm_model_config *out, const tdm_config_source *source) {
+    bool is_there = false;
+    TDM_TRY(tdm_config_bool(source, "norm_topk_prob", &out->experts.is_renormalized));
+    return read_layer_set(out, source, "mlp_only_layers", 1, out->experts.is_dense, &is_there);
+}
+
+/* lfm2 before layer_types: full_attn_idxs lists the layers that do not convolve. */
+static tdm_status read_convolutions(tdm_model_config *out, const tdm_config_source *source) {
+    uint8_t is_full[TDM_CONFIG_LAYERS_MAX] = {0};
+    bool is_there = false;
+    out->is_ff_adjusted = true;
+    TDM_TRY(tdm_config_bool(source, "conv_bias", &out->has_conv_bias));
+    TDM_TRY(tdm_config_bool(source, "block_auto_adjust_ff_dim", &out->is_ff_adjusted));
+    TDM_TRY(read_layer_set(out, source, "full_attn_idxs", 1, is_full, &is_there));
+    for (int32_t i = 0; is_there && out->n_layer_types == 0 && i < out->n_layers; i++) {
+        out->is_conv[i] = is_full[i] == 0;
     }
     return TDM_OK;
 }
@@ -391,6 +414,7 @@ static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *sou
     out->is_tied =
         class != NULL ? class->is_tied : tdm_checkpoint_find(checkpoint, "lm_head.weight") == NULL;
     TDM_TRY(tdm_config_bool(source, "tie_word_embeddings", &out->is_tied));
+    TDM_TRY(tdm_config_bool(source, "tie_embedding", &out->is_tied)); /* lfm2's, the stronger */
     out->has_qkv_bias = true;
     out->has_bias = true;
     out->has_attention_bias = class != NULL && class->is_attention_biased;
@@ -446,5 +470,6 @@ tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *che
     TDM_TRY(read_no_rope(out, &source));
     TDM_TRY(read_sliding(out, &source, class));
     TDM_TRY(read_experts(out, &source));
+    TDM_TRY(read_convolutions(out, &source));
     return read_ids(out, &source, checkpoint);
 }

@@ -21,7 +21,12 @@ typedef struct tdm_config_source {
     tdm_error *err;
 } tdm_config_source;
 
-typedef enum tdm_field_kind { TDM_FIELD_I32, TDM_FIELD_I64, TDM_FIELD_F64 } tdm_field_kind;
+typedef enum tdm_field_kind {
+    TDM_FIELD_I32,
+    TDM_FIELD_I32_OR_NONE, /* a GGUF array of one a layer may have zeros: layers that have none */
+    TDM_FIELD_I64,
+    TDM_FIELD_F64
+} tdm_field_kind;
 
 typedef enum tdm_field_need {
     TDM_NEED_NONE,

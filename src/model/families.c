@@ -11,10 +11,11 @@
 #include <string.h>
 
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_GEMMA,   &TDM_FAMILY_GEMMA2,    &TDM_FAMILY_GEMMA3,  &TDM_FAMILY_GLM4,
-    &TDM_FAMILY_GRANITE, &TDM_FAMILY_LLAMA,     &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,
-    &TDM_FAMILY_OLMO2,   &TDM_FAMILY_PHI3,      &TDM_FAMILY_QWEN2,   &TDM_FAMILY_QWEN2_MOE,
-    &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE, &TDM_FAMILY_SMOLLM3, &TDM_FAMILY_STARCODER2,
+    &TDM_FAMILY_GEMMA,      &TDM_FAMILY_GEMMA2, &TDM_FAMILY_GEMMA3,    &TDM_FAMILY_GLM4,
+    &TDM_FAMILY_GRANITE,    &TDM_FAMILY_LFM2,   &TDM_FAMILY_LLAMA,     &TDM_FAMILY_MISTRAL,
+    &TDM_FAMILY_MIXTRAL,    &TDM_FAMILY_OLMO2,  &TDM_FAMILY_PHI3,      &TDM_FAMILY_QWEN2,
+    &TDM_FAMILY_QWEN2_MOE,  &TDM_FAMILY_QWEN3,  &TDM_FAMILY_QWEN3_MOE, &TDM_FAMILY_SMOLLM3,
+    &TDM_FAMILY_STARCODER2,
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
 
@@ -91,7 +92,7 @@ static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
     }
     if (config->has_other_layer_types) {
         return refuse(config, err, "layer_types",
-                      "layers that are neither full nor sliding attention");
+                      "layers that are neither attention nor convolution");
     }
     if (config->norm_eps <= 0.0) {
         return refuse(config, err, "rms_norm_eps", "no epsilon of the norms");
@@ -113,7 +114,12 @@ static tdm_status check_honoured(const tdm_model_config *config, const tdm_decod
                       config->container == TDM_CONTAINER_GGUF ? "expert_count" : "num_experts",
                       "a mixture of experts");
     }
-    for (int32_t i = 0; config->intermediate == 0 && i < config->n_layers; i++) {
+    for (int32_t i = 0; i < config->n_layers; i++) {
+        if (config->is_conv[i] != (spec->layers[i].mixer == TDM_MIXER_CONV)) {
+            return refuse(config, err, "layer_types", "layers of convolution");
+        }
+    }
+    for (int32_t i = 0; spec->intermediate == 0 && i < config->n_layers; i++) {
         if (!spec->layers[i].has_experts) {
             return refuse(config, err, "intermediate_size", "no width of the MLP");
         }
@@ -172,6 +178,7 @@ tdm_status tdm_decoder_spec_init(const tdm_model_config *config, tdm_rope_pairin
     spec->residual_scale = 1.0F;
     spec->logit_divisor = 1.0F;
     spec->rotary_dim = config->head_dim;
+    spec->intermediate = config->intermediate;
     spec->attention_scale = (float)(1.0 / sqrt((double)config->head_dim));
     spec->pairing = config->container == TDM_CONTAINER_GGUF ? gguf_pairing : TDM_ROPE_HALVES;
     spec->n_ropes = 1;

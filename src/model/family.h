@@ -9,7 +9,11 @@
 
 #define TDM_SPEC_ROPES_MAX 2
 
+/* What mixes positions. */
+typedef enum tdm_mixer { TDM_MIXER_ATTENTION, TDM_MIXER_CONV } tdm_mixer;
+
 typedef struct tdm_layer_spec {
+    tdm_mixer mixer;
     bool has_rope;
     uint8_t rope_idx; /* of the spec's ropes; read where has_rope */
     int32_t window;   /* 0: full */
@@ -23,12 +27,19 @@ typedef enum tdm_bias_rule { TDM_BIAS_NONE, TDM_BIAS_REQUIRED, TDM_BIAS_IF_PRESE
 /* Where the norms of a layer stand; f is attention, then the MLP. What the tensors are called
  * follows from it: blocks/norm.c has the table. */
 typedef enum tdm_block_template {
-    TDM_BLOCK_PRE,           /* x += f(norm x) */
-    TDM_BLOCK_POST,          /* x += norm f(x) */
-    TDM_BLOCK_SANDWICH,      /* x += norm f(norm x) */
-    TDM_BLOCK_SANDWICH_GLM4, /* the same by other names */
+    TDM_BLOCK_PRE,      /* x += f(norm x) */
+    TDM_BLOCK_POST,     /* x += norm f(x) */
+    TDM_BLOCK_SANDWICH, /* x += norm f(norm x) */
     TDM_BLOCK_COUNT
 } tdm_block_template;
+
+/* Families whose files spell some roles in their own way: blocks/names.c has the rows. */
+typedef enum tdm_naming {
+    TDM_NAMING_USUAL,
+    TDM_NAMING_GLM4,
+    TDM_NAMING_LFM2,
+    TDM_NAMING_STARCODER2
+} tdm_naming;
 
 typedef enum tdm_norm_kind {
     TDM_NORM_RMS,
@@ -73,6 +84,7 @@ typedef struct tdm_decoder_spec {
     float residual_scale;    /* multiplies what a block adds; 1: none */
     float logit_divisor;     /* 1: none */
     float norm_offset;       /* added to each norm's weights when they are loaded */
+    tdm_naming naming;
     tdm_norm_kind norm;
     tdm_block_template block;
     tdm_mlp_kind mlp;
@@ -84,7 +96,10 @@ typedef struct tdm_decoder_spec {
     tdm_bias_rule mlp_bias;
     tdm_rope_pairing pairing;
     tdm_experts_spec experts; /* n 0: none */
-    int32_t rotary_dim;       /* leading values of a head that rotate */
+    int32_t intermediate;     /* of a dense MLP */
+    int32_t conv_taps;        /* positions that a convolution sees, this one included */
+    tdm_bias_rule conv_bias;
+    int32_t rotary_dim; /* leading values of a head that rotate */
     int32_t n_ropes;
     tdm_rope_config ropes[TDM_SPEC_ROPES_MAX];
     tdm_layer_spec layers[TDM_CONFIG_LAYERS_MAX];
@@ -104,6 +119,7 @@ extern const tdm_family TDM_FAMILY_GEMMA2;
 extern const tdm_family TDM_FAMILY_GEMMA3;
 extern const tdm_family TDM_FAMILY_GLM4;
 extern const tdm_family TDM_FAMILY_GRANITE;
+extern const tdm_family TDM_FAMILY_LFM2;
 extern const tdm_family TDM_FAMILY_LLAMA;
 extern const tdm_family TDM_FAMILY_MISTRAL;
 extern const tdm_family TDM_FAMILY_MIXTRAL;

@@ -8,7 +8,8 @@
 
 static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spec, tdm_error *err) {
     TDM_TRY(tdm_decoder_spec_init(config, TDM_ROPE_NEIGHBOURS, spec, err));
-    spec->block = TDM_BLOCK_SANDWICH_GLM4;
+    spec->block = TDM_BLOCK_SANDWICH;
+    spec->naming = TDM_NAMING_GLM4;
     spec->mlp = TDM_MLP_GATED_FUSED;
     spec->pairing = TDM_ROPE_NEIGHBOURS;
     spec->rotary_dim = config->rotary_dim;

@@ -11,6 +11,7 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     if (config->hidden_act == NULL) {
         spec->activation = TDM_GLU_GELU_TANH;
     }
+    spec->naming = TDM_NAMING_STARCODER2;
     spec->norm = TDM_NORM_LAYER;
     spec->mlp = TDM_MLP_PLAIN;
     spec->qkv_bias = config->has_bias ? TDM_BIAS_REQUIRED : TDM_BIAS_NONE;

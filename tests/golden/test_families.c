@@ -193,10 +193,10 @@ static void run_kit(const char *folder, tdm_tier tier, tdm_dtype kv_dtype, int32
     assert_int_equal(tracker.live_bytes, 0);
 }
 
-static const char *const CASES[] = {"gemma",     "gemma2",    "gemma3",    "glm4",
-                                    "granite",   "mixtral",   "olmo2",     "phi3",
-                                    "qwen2-moe", "qwen3-moe", "starcoder2"};
-static const char *const GGUF_CASES[] = {"gemma2", "gemma3", "qwen3-moe"};
+static const char *const CASES[] = {"gemma",   "gemma2",    "gemma3",    "glm4",
+                                    "granite", "lfm2",      "mixtral",   "olmo2",
+                                    "phi3",    "qwen2-moe", "qwen3-moe", "starcoder2"};
+static const char *const GGUF_CASES[] = {"gemma2", "gemma3", "lfm2", "qwen3-moe"};
 
 static const char *const MLX_CASES[] = {"mixtral-q6g64-f16", "qwen3-moe-q4g32",
                                         "qwen3-moe-nvfp4-global"};

@@ -7,6 +7,7 @@
  * cache -> o */
 #include "model/blocks/attention.h"
 
+#include "model/blocks/names.h"
 #include "model/blocks/parts.h"
 #include "tensor/ops.h"
 
@@ -53,8 +54,8 @@ tdm_status tdm_attention_load(tdm_attention_block *block, tdm_loader *loader, co
                               const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
     int64_t q_dim = (int64_t)dims->n_heads * dims->head_dim;
     TDM_TRY(load_qkv(block, loader, dims, spec, layer, err));
-    TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_O, layer, dims->hidden, q_dim, spec->o_bias,
-                              &block->o, err));
+    TDM_TRY(tdm_loader_linear(loader, tdm_role_of(spec, TDM_ROLE_O), layer, dims->hidden, q_dim,
+                              spec->o_bias, &block->o, err));
     TDM_TRY(load_qk_norms(block, loader, dims, spec, layer, err));
     block->rope_idx = spec->layers[layer].has_rope ? spec->layers[layer].rope_idx : -1;
     block->window = spec->layers[layer].window;

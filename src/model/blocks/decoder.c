@@ -93,7 +93,11 @@ static void run_layer(const tdm_decoder *d, const tdm_step_ctx *ctx,
                       const tdm_decoder_layer *layer) {
     int64_t n = ctx->n_tokens;
     tdm_block_out out = out_of(d, &layer->attention_norms);
-    tdm_attention_forward(&layer->attention, ctx, enter(d, &layer->attention_norms, n), out);
+    if (layer->mixer == TDM_MIXER_CONV) {
+        tdm_shortconv_forward(&layer->conv, ctx, enter(d, &layer->attention_norms, n), out);
+    } else {
+        tdm_attention_forward(&layer->attention, ctx, enter(d, &layer->attention_norms, n), out);
+    }
     leave(d, &layer->attention_norms, n);
     out = out_of(d, &layer->mlp_norms);
     if (layer->has_experts) {
@@ -182,6 +186,7 @@ static void decoder_destroy(tdm_graph *graph) {
     }
     for (int32_t i = 0; d->layers != NULL && i < d->base.facts.n_layers; i++) {
         tdm_attention_unload(&d->layers[i].attention, d->backend);
+        tdm_shortconv_unload(&d->layers[i].conv, d->backend);
         tdm_mlp_unload(&d->layers[i].mlp, d->backend);
         tdm_experts_unload(&d->layers[i].experts, d->backend);
     }
@@ -202,8 +207,8 @@ static const tdm_graph_ops DECODER_OPS = {
     .destroy = decoder_destroy,
 };
 
-static int32_t inner_max(const tdm_model_config *config, const tdm_decoder_spec *spec) {
-    int32_t widest = config->intermediate;
+static int32_t inner_max(const tdm_decoder_spec *spec) {
+    int32_t widest = spec->intermediate;
     widest = spec->experts.intermediate > widest ? spec->experts.intermediate : widest;
     return spec->experts.shared_intermediate > widest ? spec->experts.shared_intermediate : widest;
 }
@@ -228,8 +233,9 @@ static tdm_decoder *decoder_new(const tdm_alloc *alloc, const tdm_model_config *
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
         .rotary_dim = spec->rotary_dim,
-        .intermediate = config->intermediate,
-        .inner_max = inner_max(config, spec),
+        .conv_taps = spec->conv_taps,
+        .intermediate = spec->intermediate,
+        .inner_max = inner_max(spec),
         .n_experts = spec->experts.n,
         .n_experts_used = spec->experts.n_used,
         .norm_eps = (float)config->norm_eps,

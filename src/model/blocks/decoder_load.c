@@ -9,6 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
+static tdm_status load_mixer(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loader *loader,
+                             const tdm_decoder_spec *spec, int32_t idx, tdm_error *err) {
+    layer->mixer = spec->layers[idx].mixer;
+    if (layer->mixer == TDM_MIXER_CONV) {
+        return tdm_shortconv_load(&layer->conv, loader, &d->dims, spec, idx, err);
+    }
+    return tdm_attention_load(&layer->attention, loader, &d->dims, spec, idx, err);
+}
+
 static tdm_status load_mlp(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loader *loader,
                            const tdm_decoder_spec *spec, int32_t idx, tdm_error *err) {
     layer->has_experts = spec->layers[idx].has_experts;
@@ -25,7 +34,7 @@ static tdm_status load_layers(tdm_decoder *d, tdm_loader *loader, const tdm_deco
         tdm_decoder_layer *layer = &d->layers[i];
         TDM_TRY(tdm_norm_pairs_load(&layer->attention_norms, &layer->mlp_norms, loader, spec, i,
                                     d->dims.hidden, err));
-        TDM_TRY(tdm_attention_load(&layer->attention, loader, &d->dims, spec, i, err));
+        TDM_TRY(load_mixer(d, layer, loader, spec, i, err));
         TDM_TRY(load_mlp(d, layer, loader, spec, i, err));
         d->has_branch = d->has_branch || layer->attention_norms.post.weight != NULL ||
                         layer->mlp_norms.post.weight != NULL;

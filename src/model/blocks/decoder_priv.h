@@ -10,12 +10,15 @@
 #include "model/blocks/experts.h"
 #include "model/blocks/mlp.h"
 #include "model/blocks/norm.h"
+#include "model/blocks/shortconv.h"
 #include "model/model.h"
 
 typedef struct tdm_decoder_layer {
-    tdm_norm_pair attention_norms;
+    tdm_norm_pair attention_norms; /* or of the convolution */
     tdm_norm_pair mlp_norms;
+    tdm_mixer mixer; /* which of the next two */
     tdm_attention_block attention;
+    tdm_shortconv_block conv;
     bool has_experts; /* experts, else mlp */
     tdm_mlp_block mlp;
     tdm_experts_block experts;

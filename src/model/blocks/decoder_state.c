@@ -70,6 +70,7 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     for (int32_t i = 0; i < d->n_ropes; i++) {
         s->ropes[i] = take_floats(arena, n, dims->rotary_dim);
     }
+    s->conv = dims->conv_taps > 0 ? take_floats(arena, n, 3 * (int64_t)dims->hidden) : NULL;
     s->branch = d->has_branch ? take_floats(arena, n, dims->hidden) : NULL;
     s->wanted = take_floats(arena, n_logits > 0 ? n_logits : 1, dims->hidden);
     s->positions = tdm_arena_calloc(arena, (size_t)n, sizeof *s->positions);
@@ -82,8 +83,8 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     return s->x != NULL && s->h != NULL && s->q != NULL && s->k != NULL && s->v != NULL &&
            take_experts(dims, arena, &s->experts, n) && s->mixed != NULL && s->gate != NULL &&
            s->up != NULL && has_ropes && (s->branch != NULL || !d->has_branch) &&
-           s->wanted != NULL && s->positions != NULL && s->tokens != NULL &&
-           s->write_spans != NULL && s->read_spans != NULL;
+           (s->conv != NULL || dims->conv_taps == 0) && s->wanted != NULL && s->positions != NULL &&
+           s->tokens != NULL && s->write_spans != NULL && s->read_spans != NULL;
 }
 
 static int64_t widest(const tdm_decoder *d) {
@@ -127,6 +128,13 @@ tdm_status tdm_decoder_reserve(tdm_graph *graph, int32_t tokens_max, int32_t row
 
 static tdm_kv_geometry geometry_of(const tdm_decoder *d, int32_t layer, tdm_dtype kv_dtype,
                                    int32_t append_max) {
+    tdm_kv_geometry conv;
+    if (d->layers[layer].mixer == TDM_MIXER_CONV) {
+        bool is_possible =
+            tdm_shortconv_geometry(d->dims.hidden, d->dims.conv_taps, append_max, &conv);
+        TDM_CHECK(is_possible); /* asked when the model was built */
+        return conv;
+    }
     return (tdm_kv_geometry){
         .dtype = kv_dtype,
         .n_kv_heads = d->dims.n_kv_heads,

@@ -30,10 +30,6 @@ typedef enum tdm_role {
     TDM_ROLE_ATTENTION_POST_NORM, /* sandwiches: gemma 2, gemma 3 */
     TDM_ROLE_MLP_PRE_NORM,
     TDM_ROLE_MLP_POST_NORM,
-    TDM_ROLE_ATTENTION_POST_NORM_GLM4, /* glm4's names of two of them */
-    TDM_ROLE_MLP_POST_NORM_GLM4,
-    TDM_ROLE_FC, /* starcoder2's names of up and down */
-    TDM_ROLE_PROJ,
     TDM_ROLE_ROUTER,
     TDM_ROLE_STACK_GATE, /* of all experts of a layer */
     TDM_ROLE_STACK_UP,
@@ -46,6 +42,22 @@ typedef enum tdm_role {
     TDM_ROLE_SHARED_UP,
     TDM_ROLE_SHARED_DOWN,
     TDM_ROLE_SHARED_MIX, /* the gate of its whole result */
+    TDM_ROLE_CONV_IN,    /* of a short convolution */
+    TDM_ROLE_CONV_OUT,
+    /* Other spellings of roles above; blocks/names.h. */
+    TDM_ROLE_GLM4_ATTENTION_POST_NORM,
+    TDM_ROLE_GLM4_MLP_POST_NORM,
+    TDM_ROLE_STARCODER2_UP,
+    TDM_ROLE_STARCODER2_DOWN,
+    TDM_ROLE_LFM2_FINAL_NORM,
+    TDM_ROLE_LFM2_OPERATOR_NORM,
+    TDM_ROLE_LFM2_FFN_NORM,
+    TDM_ROLE_LFM2_Q_NORM,
+    TDM_ROLE_LFM2_K_NORM,
+    TDM_ROLE_LFM2_O,
+    TDM_ROLE_LFM2_GATE,
+    TDM_ROLE_LFM2_UP,
+    TDM_ROLE_LFM2_DOWN,
     TDM_ROLE_COUNT
 } tdm_role;
 

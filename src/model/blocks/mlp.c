@@ -3,6 +3,7 @@
  * The MLP. gate and up share one call, so that their input is rounded and read once. */
 #include "model/blocks/mlp.h"
 
+#include "model/blocks/names.h"
 #include "model/blocks/parts.h"
 #include "tensor/ops.h"
 
@@ -19,38 +20,32 @@ tdm_status tdm_mlp_load(tdm_mlp_block *block, tdm_loader *loader, const tdm_mlp_
     return tdm_loader_linear(loader, roles->down, layer, hidden, inner, bias, &block->down, err);
 }
 
+/* gate's and up's rows in one tensor. */
 static tdm_status load_fused(tdm_mlp_block *block, tdm_loader *loader, int64_t hidden,
-                             tdm_bias_rule bias, int32_t layer, tdm_error *err) {
+                             int32_t layer, tdm_error *err) {
     const tdm_part_rows parts[2] = {{&block->gate, block->inner}, {&block->up, block->inner}};
     char name[NAME_MAX_BYTES];
     (void)snprintf(name, sizeof name, "%slayers.%d.mlp.gate_up_proj", loader->prefix, (int)layer);
-    TDM_TRY(tdm_part_split(loader, name, hidden, parts, 2, err));
-    return tdm_loader_linear(loader, TDM_ROLE_DOWN, layer, hidden, block->inner, bias, &block->down,
-                             err);
-}
-
-static tdm_status load_plain(tdm_mlp_block *block, tdm_loader *loader, int64_t hidden,
-                             tdm_bias_rule bias, int32_t layer, tdm_error *err) {
-    TDM_TRY(
-        tdm_loader_linear(loader, TDM_ROLE_FC, layer, block->inner, hidden, bias, &block->up, err));
-    return tdm_loader_linear(loader, TDM_ROLE_PROJ, layer, hidden, block->inner, bias, &block->down,
-                             err);
+    return tdm_part_split(loader, name, hidden, parts, 2, err);
 }
 
 tdm_status tdm_mlp_load_layer(tdm_mlp_block *block, tdm_loader *loader, const tdm_dims *dims,
                               const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
-    static const tdm_mlp_roles ROLES = {TDM_ROLE_GATE, TDM_ROLE_UP, TDM_ROLE_DOWN};
+    const tdm_mlp_roles roles = {tdm_role_of(spec, TDM_ROLE_GATE), tdm_role_of(spec, TDM_ROLE_UP),
+                                 tdm_role_of(spec, TDM_ROLE_DOWN)};
     block->inner = dims->intermediate;
-    switch (spec->mlp) {
-    case TDM_MLP_GATED_FUSED:
-        return load_fused(block, loader, dims->hidden, spec->mlp_bias, layer, err);
-    case TDM_MLP_PLAIN:
-        return load_plain(block, loader, dims->hidden, spec->mlp_bias, layer, err);
-    case TDM_MLP_GATED:
-        break;
+    if (spec->mlp == TDM_MLP_GATED) {
+        return tdm_mlp_load(block, loader, &roles, dims->hidden, dims->intermediate, spec->mlp_bias,
+                            layer, err);
     }
-    return tdm_mlp_load(block, loader, &ROLES, dims->hidden, dims->intermediate, spec->mlp_bias,
-                        layer, err);
+    if (spec->mlp == TDM_MLP_GATED_FUSED) {
+        TDM_TRY(load_fused(block, loader, dims->hidden, layer, err));
+    } else {
+        TDM_TRY(tdm_loader_linear(loader, roles.up, layer, block->inner, dims->hidden,
+                                  spec->mlp_bias, &block->up, err));
+    }
+    return tdm_loader_linear(loader, roles.down, layer, dims->hidden, block->inner, spec->mlp_bias,
+                             &block->down, err);
 }
 
 void tdm_mlp_unload(tdm_mlp_block *block, tdm_backend *backend) {

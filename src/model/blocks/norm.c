@@ -4,6 +4,7 @@
  * that no kernel and no block knows. */
 #include "model/blocks/norm.h"
 
+#include "model/blocks/names.h"
 #include "model/blocks/parts.h"
 #include "tensor/ops.h"
 
@@ -18,8 +19,6 @@ static const struct {
 } TEMPLATES[TDM_BLOCK_COUNT] = {
     [TDM_BLOCK_PRE] = {TDM_ROLE_ATTENTION_NORM, NONE, TDM_ROLE_MLP_NORM, NONE},
     [TDM_BLOCK_POST] = {NONE, TDM_ROLE_ATTENTION_POST_NORM, NONE, TDM_ROLE_MLP_POST_NORM},
-    [TDM_BLOCK_SANDWICH_GLM4] = {TDM_ROLE_ATTENTION_NORM, TDM_ROLE_ATTENTION_POST_NORM_GLM4,
-                                 TDM_ROLE_MLP_NORM, TDM_ROLE_MLP_POST_NORM_GLM4},
     [TDM_BLOCK_SANDWICH] = {TDM_ROLE_ATTENTION_NORM, TDM_ROLE_ATTENTION_POST_NORM,
                             TDM_ROLE_MLP_PRE_NORM, TDM_ROLE_MLP_POST_NORM},
 };
@@ -53,7 +52,7 @@ tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, const tdm_decoder_s
                          tdm_role role, int32_t layer, int64_t dim, tdm_error *err) {
     const float *stored = NULL;
     float *moved = NULL;
-    TDM_TRY(tdm_loader_vector(loader, role, layer, dim, &stored, err));
+    TDM_TRY(tdm_loader_vector(loader, tdm_role_of(spec, role), layer, dim, &stored, err));
     norm->kind = spec->norm;
     norm->weight = stored;
     if (norm->kind == TDM_NORM_LAYER) {

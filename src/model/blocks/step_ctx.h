@@ -31,6 +31,7 @@ typedef struct tdm_scratch {
     float *v;     /* [n, n_kv_heads * head_dim] */
     float *mixed; /* [n, n_heads * head_dim]: what attention read */
     tdm_experts_scratch experts;
+    float *conv;                      /* [n, 3 * hidden]; NULL where no layer convolves */
     float *gate;                      /* [n, intermediate] */
     float *up;                        /* [n, intermediate] */
     float *branch;                    /* [n, hidden]: a block's result before its norm; or NULL */
@@ -46,6 +47,7 @@ typedef struct tdm_scratch {
 typedef struct tdm_dims {
     int32_t hidden, n_heads, n_kv_heads, head_dim;
     int32_t rotary_dim;                /* of head_dim */
+    int32_t conv_taps;                 /* 0: no layer convolves */
     int32_t intermediate;              /* of dense layers */
     int32_t inner_max;                 /* widest inside of any MLP or expert */
     int32_t n_experts, n_experts_used; /* 0: none */

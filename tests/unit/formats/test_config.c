@@ -239,6 +239,31 @@ static void experts(void **state) {
            "sliding_window is 0");
 }
 
+static void convolutions(void **state) {
+    tdm_model_config c = must_read("{\"model_type\":\"lfm2\",\"hidden_size\":64,"
+                                   "\"num_hidden_layers\":4,\"num_attention_heads\":4,"
+                                   "\"block_ff_dim\":300,\"vocab_size\":320,\"norm_eps\":1e-4,"
+                                   "\"max_position_embeddings\":512,\"full_attn_idxs\":[2],"
+                                   "\"conv_L_cache\":4,\"conv_bias\":true,\"tie_embedding\":false,"
+                                   "\"block_multiple_of\":64,\"block_ffn_dim_multiplier\":1.5}");
+    (void)state;
+    assert_int_equal(c.intermediate, 300);
+    assert_memory_equal(c.is_conv, "\1\1\0\1", 4);
+    assert_int_equal(c.conv_taps, 4);
+    assert_true(c.has_conv_bias && c.is_ff_adjusted && !c.is_tied);
+    assert_int_equal(c.ff_multiple_of, 64);
+    assert_true(c.ff_multiplier == 1.5);
+    c = must_read("{\"model_type\":\"lfm2\"," BASE
+                  ",\"full_attn_idxs\":[2],\"layer_types\":[\"conv\","
+                  "\"full_attention\",\"conv\",\"conv\"],\"block_auto_adjust_ff_dim\":false}");
+    assert_memory_equal(c.is_conv, "\1\0\1\1", 4); /* the newer key wins */
+    assert_false(c.is_ff_adjusted);
+    assert_true(c.is_tied && c.rope.theta == 1e6);
+    refuse("{\"model_type\":\"lfm2\"," BASE ",\"conv_L_cache\":0}", TDM_E_FORMAT, "conv_L_cache");
+    refuse("{\"model_type\":\"lfm2\"," BASE ",\"full_attn_idxs\":[9]}", TDM_E_FORMAT,
+           "full_attn_idxs[0]");
+}
+
 static void factors_and_class_defaults(void **state) {
     tdm_model_config c = must_read(
         "{\"model_type\":\"granite\"," BASE ",\"embedding_multiplier\":12,"
@@ -272,6 +297,10 @@ static void sliding_layers(void **state) {
     assert_int_equal(c.sliding_window, 8);
     assert_int_equal(c.n_layer_types, 4);
     assert_memory_equal(c.is_sliding, "\1\0\0\0", 4);
+    assert_memory_equal(c.is_conv, "\0\0\0\1", 4);
+    assert_false(c.has_other_layer_types);
+    c = must_read(LLAMA ",\"layer_types\":[\"full_attention\",\"full_attention\","
+                        "\"full_attention\",\"mamba\"]}");
     assert_true(c.has_other_layer_types);
     c = must_read("{\"model_type\":\"qwen2\"," BASE ",\"sliding_window\":8}");
     assert_int_equal(c.sliding_window, 0); /* use_sliding_window is false by default */
@@ -452,7 +481,20 @@ static void add_same_heads(bytes *b) {
 }
 
 static void add_other_heads(bytes *b) {
+    add_array(b, "llama.attention.head_count_kv", 4, 2);
+}
+
+static void add_no_heads(bytes *b) {
     add_array(b, "llama.attention.head_count_kv", 0, 2);
+}
+
+static void add_convolution(bytes *b) {
+    add_array(b, "llama.attention.head_count_kv", 0, 2);
+    gguf_kv_u32(b, "llama.shortconv.l_cache", 3);
+}
+
+static void add_heads_nowhere(bytes *b) {
+    add_array(b, "llama.attention.head_count_kv", 0, 0);
 }
 
 static void add_text_heads(bytes *b) {
@@ -656,6 +698,22 @@ static void gguf_edges(void **state) {
     assert_true(c.rope.attention_factor == 0.0);
 }
 
+static void layers_without_heads(void **state) {
+    tdm_model_config c;
+    tdm_error err = {0};
+    (void)state;
+    assert_int_equal(read_gguf(add_convolution, 2, "x", &c, &err), TDM_OK);
+    assert_int_equal(c.n_kv_heads, 2);
+    assert_int_equal(c.conv_taps, 3);
+    assert_memory_equal(c.is_conv, "\1\0", 2);
+    assert_false(c.has_other_layer_types);
+    assert_int_equal(read_gguf(add_no_heads, 1, "x", &c, &err), TDM_OK);
+    assert_true(c.has_other_layer_types);
+    assert_int_equal(c.is_conv[0], 0);
+    assert_int_equal(read_gguf(add_heads_nowhere, 1, "x", &c, &err), TDM_E_FORMAT);
+    assert_non_null(strstr(err.where, "head_count_kv"));
+}
+
 static void refuses_gguf(void **state) {
     tdm_model_config c;
     tdm_error err = {0};
@@ -715,11 +773,13 @@ int main(void) {
         cmocka_unit_test(ropes_of_sliding_layers),
         cmocka_unit_test(gemma_defaults),
         cmocka_unit_test(experts),
+        cmocka_unit_test(convolutions),
         cmocka_unit_test(factors_and_class_defaults),
         cmocka_unit_test(sliding_layers),
         cmocka_unit_test(ids_and_nesting),
         cmocka_unit_test(refuses),
         cmocka_unit_test(reads_gguf),
+        cmocka_unit_test(layers_without_heads),
         cmocka_unit_test(refuses_gguf),
         cmocka_unit_test(whole_files),
         cmocka_unit_test(gguf_edges),

@@ -206,6 +206,7 @@ static void knobs_of_the_dense_families(void **state) {
     config.has_attention_bias = true;
     describe(&config);
     assert_int_equal(spec.pairing, TDM_ROPE_NEIGHBOURS);
+    assert_int_equal(spec.naming, TDM_NAMING_GLM4);
     assert_int_equal(spec.qkv_bias, TDM_BIAS_REQUIRED);
     assert_int_equal(spec.o_bias, TDM_BIAS_NONE);
     config = plain("starcoder2", TDM_CONTAINER_SAFETENSORS);
@@ -222,6 +223,29 @@ static void knobs_of_the_dense_families(void **state) {
     assert_int_equal(spec.qk_norm, TDM_QK_NORM_FULL);
     config = plain("glm4", TDM_CONTAINER_GGUF); /* no golden shows such a file */
     refuse(&config, "general.architecture");
+}
+
+static void lfm2_convolves_where_the_config_says(void **state) {
+    tdm_model_config config = plain("lfm2", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    config.is_conv[0] = 1;
+    config.conv_taps = 4;
+    config.is_ff_adjusted = true; /* two thirds of 128 is 85, and the next multiple of 256 */
+    describe(&config);
+    assert_int_equal(spec.layers[0].mixer, TDM_MIXER_CONV);
+    assert_int_equal(spec.layers[1].mixer, TDM_MIXER_ATTENTION);
+    assert_int_equal(spec.conv_taps, 4);
+    assert_int_equal(spec.intermediate, 256);
+    config.ff_multiple_of = 8;
+    config.ff_multiplier = 1.5; /* 127, and the next multiple of 8 */
+    describe(&config);
+    assert_int_equal(spec.intermediate, 128);
+    config.family = "llama";
+    refuse(&config, "layer_types");
+    config = plain("lfm2", TDM_CONTAINER_GGUF);
+    config.is_ff_adjusted = true; /* a file says the width as it is */
+    describe(&config);
+    assert_int_equal(spec.intermediate, 128);
 }
 
 static void what_no_block_does_is_refused(void **state) {
@@ -269,7 +293,7 @@ static void every_family_has_a_name(void **state) {
         }
         n++;
     }
-    assert_true(n >= 16);
+    assert_true(n >= 17);
 }
 
 int main(void) {
@@ -279,6 +303,7 @@ int main(void) {
         cmocka_unit_test(gemma3_turns_local_layers_by_their_own_base),
         cmocka_unit_test(experts_stand_where_the_config_says),
         cmocka_unit_test(knobs_of_the_dense_families),
+        cmocka_unit_test(lfm2_convolves_where_the_config_says),
         cmocka_unit_test(what_no_block_does_is_refused),
         cmocka_unit_test(every_family_has_a_name),
     };
