@@ -2,15 +2,16 @@
 _tandem() {
     local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "generate chat tokenize detokenize template score golden bench inspect ls --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "generate chat tokenize detokenize template explain score golden bench inspect ls --help --version" -- "$word"))
         return
     fi
     case $verb in
-    generate) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --prompt --file --ids --max-tokens --chat --raw --system --temp --top-k --top-p --min-p --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --mirostat --mirostat-tau --mirostat-eta --logit-bias --seed --stop --ignore-eos --show-special --logprobs" ;;
+    generate) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --prompt --file --ids --max-tokens --chat --raw --system --tools --temp --top-k --top-p --min-p --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --mirostat --mirostat-tau --mirostat-eta --logit-bias --seed --stop --ignore-eos --show-special --logprobs --template-name" ;;
     chat) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --max-tokens --system --temp --top-k --top-p --min-p --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --mirostat --mirostat-tau --mirostat-eta --logit-bias --seed --stop --ignore-eos --show-special" ;;
     tokenize) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device --no-special --no-parse-special --offsets" ;;
     detokenize) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device" ;;
-    template) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device --template --no-generation-prompt --var" ;;
+    template) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device --template --template-name --no-generation-prompt --var" ;;
+    explain) words="--help --json --verbose --quiet --no-color --progress --threads --isa --device --template --template-name --no-generation-prompt --var" ;;
     score) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --ids --text --chunk --top" ;;
     golden) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --chunk --model --mates --bound --dump" ;;
     bench) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --n-prompt --n-gen --n-depth --n-seq --repeats" ;;

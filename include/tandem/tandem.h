@@ -118,6 +118,8 @@ typedef struct tdm_model_facts {
     const char *kv;           /* "bf16" */
     const char *tokenizer;    /* one line, or NULL when the checkpoint has none */
     bool has_chat_template;
+    const char *dialect; /* how answers write tool calls and reasoning: "hermes", "harmony", ...,
+                            "plain"; NULL without a tokenizer */
     int32_t n_layers, n_vocab, hidden, n_threads;
     int64_t context; /* most positions of a sequence */
     int64_t n_params;
@@ -175,8 +177,10 @@ TDM_API TDM_NODISCARD tdm_status tdm_prompt_from_chat(tdm_prompt **out_prompt, t
                                                       const tdm_message *messages,
                                                       size_t n_messages, tdm_error *err);
 /* The same from a JSON object with "messages" and, as wanted, "tools", "documents",
- * "add_generation_prompt" (default true), "continue_final_message", "now" and any variable of the
- * template. */
+ * "add_generation_prompt" (default true), "continue_final_message", "now", "chat_template" and any
+ * variable of the template. "chat_template" names one of the model's templates; without it the one
+ * called tool_use serves requests with tools, rag those with documents, default all others. The
+ * prompt remembers the tools, for splits_answer. */
 TDM_API TDM_NODISCARD tdm_status tdm_prompt_from_chat_json(tdm_prompt **out_prompt,
                                                            tdm_model *model, const char *json,
                                                            size_t len, tdm_error *err);
@@ -184,6 +188,13 @@ TDM_API void tdm_prompt_destroy(tdm_prompt *prompt);
 /* Borrowed until destroy. text is NULL for a prompt from ids. */
 TDM_API const int32_t *tdm_prompt_ids(const tdm_prompt *prompt, size_t *out_n);
 TDM_API const char *tdm_prompt_text(const tdm_prompt *prompt, size_t *out_len);
+/* The text by where it came from, in order and without gaps: trusted is what the template wrote (or
+ * text given with TDM_TEXT_PARSE_SPECIAL), untrusted what messages said; only in trusted text are
+ * special tokens what they are spelled like. 0 segments for a prompt from ids. at: false past the
+ * last; out_text is borrowed until destroy. */
+TDM_API size_t tdm_prompt_n_segments(const tdm_prompt *prompt);
+TDM_API bool tdm_prompt_segment_at(const tdm_prompt *prompt, size_t idx, const char **out_text,
+                                   size_t *out_len, bool *out_is_trusted);
 
 /* ---- Generation --------------------------------------------------------------------------------
  */

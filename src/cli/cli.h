@@ -48,6 +48,7 @@ tdm_status tdm_verb_chat(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_tokenize(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_detokenize(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_template(tdm_cli *cli, tdm_error *err);
+tdm_status tdm_verb_explain(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_score(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_golden(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_bench(tdm_cli *cli, tdm_error *err);

@@ -113,24 +113,51 @@ tdm_status tdm_cli_text_open(tdm_cli *cli, const char *name, tdm_cli_text *out, 
     return tdm_tokenizer_open(&out->tokenizer, cli->alloc, out->checkpoint, NULL, err);
 }
 
-tdm_status tdm_cli_text_open_template(tdm_cli *cli, tdm_cli_text *text, tdm_error *err) {
-    size_t len = 0;
-    const char *source = tdm_tokenizer_chat_template(text->tokenizer, &len);
-    if (source == NULL) {
-        (void)tdm_fail(err, TDM_E_STATE, "the model has no chat template");
-        tdm_err_where(err, "%s", tdm_checkpoint_path(text->checkpoint));
-        tdm_err_remedy(err, "give one with --template FILE.jinja");
-        return TDM_E_STATE;
+static tdm_status read_template(tdm_cli *cli, tdm_cli_text *text, const char *file,
+                                tdm_error *err) {
+    tdm_buf buf;
+    tdm_status status = TDM_OK;
+    tdm_buf_init(&buf, cli->alloc, 0);
+    status = tdm_input_read(&buf, file, err);
+    if (status == TDM_OK) {
+        status = tdm_chat_templates_from_source(&text->templates, cli->alloc,
+                                                buf.data != NULL ? buf.data : "", buf.len,
+                                                tdm_input_name(file), text->tokenizer, err);
     }
-    TDM_TRY(
-        tdm_template_compile(&text->chat_template, cli->alloc, source, len, "chat_template", err));
-    return tdm_special_tokens_make(&text->special_tokens, cli->alloc, text->checkpoint,
-                                   text->tokenizer, err);
+    tdm_buf_deinit(&buf);
+    return status;
+}
+
+static tdm_status find_templates(tdm_cli *cli, tdm_cli_text *text, tdm_error *err) {
+    TDM_TRY(tdm_chat_templates_open(&text->templates, cli->alloc, text->checkpoint, text->tokenizer,
+                                    NULL, err));
+    if (tdm_chat_templates_n(text->templates) > 0) {
+        return TDM_OK;
+    }
+    (void)tdm_fail(err, TDM_E_STATE, "the model has no chat template");
+    tdm_err_where(err, "%s", tdm_checkpoint_path(text->checkpoint));
+    tdm_err_remedy(err, "give one with --template FILE.jinja");
+    return TDM_E_STATE;
+}
+
+tdm_status tdm_cli_text_open_templates(tdm_cli *cli, tdm_cli_text *text, const char *file,
+                                       tdm_error *err) {
+    tdm_status status =
+        file != NULL ? read_template(cli, text, file, err) : find_templates(cli, text, err);
+    if (status == TDM_OK && text->tokenizer != NULL) {
+        status = tdm_special_tokens_make(&text->special_tokens, cli->alloc, text->checkpoint,
+                                         text->tokenizer, err);
+    }
+    return status;
+}
+
+const tdm_json *tdm_cli_text_special_tokens(const tdm_cli_text *text) {
+    return text->special_tokens != NULL ? tdm_json_doc_root(text->special_tokens) : NULL;
 }
 
 void tdm_cli_text_close(tdm_cli_text *text) {
     tdm_json_doc_destroy(text->special_tokens);
-    tdm_template_destroy(text->chat_template);
+    tdm_chat_templates_destroy(text->templates);
     tdm_tokenizer_destroy(text->tokenizer);
     tdm_checkpoint_close(text->checkpoint);
     *text = (tdm_cli_text){0};

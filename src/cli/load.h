@@ -5,8 +5,7 @@
 #define TDM_CLI_LOAD_H
 
 #include "cli/cli.h"
-#include "formats/checkpoint.h"
-#include "text/template.h"
+#include "engine/chat_templates.h"
 
 /* Fills options from the command line; texts are borrowed from it. */
 void tdm_cli_model_options(const tdm_cli *cli, tdm_model_options *out);
@@ -20,16 +19,19 @@ TDM_NODISCARD tdm_status tdm_cli_open_model(tdm_cli *cli, const char *name,
 typedef struct tdm_cli_text {
     tdm_checkpoint *checkpoint;
     tdm_tokenizer *tokenizer;
-    tdm_template *chat_template;  /* NULL: none */
-    tdm_json_doc *special_tokens; /* for templates; NULL until the template is opened */
+    tdm_chat_templates *templates; /* NULL until they are opened */
+    tdm_json_doc *special_tokens;  /* for templates; likewise, and NULL without a tokenizer */
 } tdm_cli_text;
 
 /* Opens checkpoint and tokenizer. Owns: close, also after a failure. */
 TDM_NODISCARD tdm_status tdm_cli_text_open(tdm_cli *cli, const char *name, tdm_cli_text *out,
                                            tdm_error *err);
-/* Adds the chat template and the special tokens. TDM_E_STATE when there is no template. */
-TDM_NODISCARD tdm_status tdm_cli_text_open_template(tdm_cli *cli, tdm_cli_text *text,
-                                                    tdm_error *err);
+/* Adds the chat templates and the special tokens. file NULL: the checkpoint's own, TDM_E_STATE when
+ * there is none; else the one in file, for which text may be empty. */
+TDM_NODISCARD tdm_status tdm_cli_text_open_templates(tdm_cli *cli, tdm_cli_text *text,
+                                                     const char *file, tdm_error *err);
+/* For tdm_chat_render: NULL where there are none. */
+const tdm_json *tdm_cli_text_special_tokens(const tdm_cli_text *text);
 void tdm_cli_text_close(tdm_cli_text *text);
 
 #endif

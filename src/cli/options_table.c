@@ -32,6 +32,12 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
          "and any variable of the template; - is standard input.\n"
          "With --template FILE.jinja no MODEL is given.\n"
          "With --json-lines: such an object a line in, {\"ok\":...} a line out."},
+    [TDM_VERB_EXPLAIN] =
+        {"explain", "MODEL CONVERSATION.json", "what a conversation becomes for the model",
+         "The rendered prompt by segments that are trusted (the template's) or not (a message's), "
+         "its tokens, how tool calls and thoughts of the answer will be read, and what looks "
+         "wrong. No weight is touched; MODEL may be a folder that holds only tokenizer files.\n"
+         "CONVERSATION.json is as for template; - is standard input."},
     [TDM_VERB_SCORE] = {"score", "MODEL", "log-probability of every token of a text",
                         "The text comes from --text, --ids or standard input."},
     [TDM_VERB_GOLDEN] =
@@ -54,10 +60,11 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
 
 #define BIT(verb) (1U << TDM_VERB_##verb)
 #define ALL ((1U << TDM_VERB_COUNT) - 1U)
+#define TALK (BIT(TEMPLATE) | BIT(EXPLAIN))
 #define LINES (BIT(TOKENIZE) | BIT(DETOKENIZE) | BIT(TEMPLATE))
 #define ANSWER (BIT(GENERATE) | BIT(CHAT))
 #define RUN (ANSWER | BIT(SCORE) | BIT(GOLDEN) | BIT(BENCH))
-#define LOAD (RUN | BIT(INSPECT) | LINES)
+#define LOAD (RUN | BIT(INSPECT) | BIT(EXPLAIN) | LINES)
 #define INT_MOST 2147483647.0
 #define U64_MOST 18446744073709551615.0
 
@@ -113,6 +120,9 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
                           "is one)"),
     [TDM_OPT_RAW] = FLAG(0, "raw", BIT(GENERATE), "continue the prompt as it stands"),
     [TDM_OPT_SYSTEM] = TEXT('s', "system", "TEXT", ANSWER, NULL, "a system message"),
+    [TDM_OPT_TOOLS] = TEXT(0, "tools", "FILE.json", BIT(GENERATE), NULL,
+                           "tools that the chat template offers to the model, a JSON array; with "
+                           "--json the answer has its calls apart"),
     [TDM_OPT_TEMP] = REAL(0, "temp", "T", ANSWER, 0, 5, "the model's; else 0, chat 0.7",
                           "temperature; 0 always takes the most likely token"),
     [TDM_OPT_TOP_K] =
@@ -165,11 +175,15 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
         FLAG(0, "no-parse-special", BIT(TOKENIZE), "special tokens spelled in the text stay text"),
     [TDM_OPT_OFFSETS] =
         FLAG(0, "offsets", BIT(TOKENIZE), "also the range of bytes that each token came from"),
-    [TDM_OPT_TEMPLATE] = TEXT(0, "template", "FILE.jinja", BIT(TEMPLATE), NULL,
-                              "a template from a file, in place of MODEL"),
-    [TDM_OPT_NO_GENERATION_PROMPT] = FLAG(0, "no-generation-prompt", BIT(TEMPLATE),
-                                          "do not open the assistant's answer at the end"),
-    [TDM_OPT_VAR] = TEXTS(0, "var", "NAME=VALUE", BIT(TEMPLATE),
+    [TDM_OPT_TEMPLATE] = TEXT(0, "template", "FILE.jinja", TALK, NULL,
+                              "a template from a file; template then takes no MODEL"),
+    [TDM_OPT_TEMPLATE_NAME] =
+        TEXT(0, "template-name", "NAME", TALK | BIT(GENERATE),
+             "tool_use with tools, rag with documents, where the model has them; else default",
+             "which of the model's chat templates"),
+    [TDM_OPT_NO_GENERATION_PROMPT] =
+        FLAG(0, "no-generation-prompt", TALK, "do not open the assistant's answer at the end"),
+    [TDM_OPT_VAR] = TEXTS(0, "var", "NAME=VALUE", TALK,
                           "a variable of the template, JSON or text; may be given again"),
     [TDM_OPT_TEXT] = TEXT(0, "text", "FILE", BIT(SCORE), NULL, "the text from a file"),
     [TDM_OPT_CHUNK] = INT(0, "chunk", "N", BIT(SCORE) | BIT(GOLDEN), 1, 65536, NULL,

@@ -93,24 +93,27 @@ static tdm_status open_graph(tdm_model *model, const tdm_model_options *options,
     return model->graph->ops->reserve(model->graph, model->composition.prefill_chunk, 1, 1, err);
 }
 
-static tdm_status open_template(tdm_model *model, tdm_error *err) {
-    size_t len = 0;
-    const char *source = tdm_tokenizer_chat_template(model->tokenizer, &len);
-    tdm_status status = TDM_OK;
-    if (source == NULL) {
-        return TDM_OK;
-    }
-    status = tdm_template_compile(&model->chat_template, model->alloc, source, len, "chat_template",
-                                  &model->template_error);
-    if (status == TDM_E_NOMEM) {
-        *err = model->template_error;
-        return status;
-    }
-    if (status != TDM_OK) {
-        tdm_log_printf(&model->log, TDM_LOG_WARN, "chat template is not usable: %s (%s)",
-                       model->template_error.what, model->template_error.where);
+static tdm_status open_templates(tdm_model *model, tdm_error *err) {
+    TDM_TRY(tdm_chat_templates_open(&model->chat_templates, model->alloc, model->checkpoint,
+                                    model->tokenizer, NULL, err));
+    for (size_t i = 0; i < tdm_chat_templates_n(model->chat_templates); i++) {
+        const tdm_chat_template *item = tdm_chat_templates_at(model->chat_templates, i);
+        if (item->tmpl == NULL) {
+            tdm_log_printf(&model->log, TDM_LOG_WARN, "chat template \"%s\" is not usable: %s (%s)",
+                           item->name, item->error.what, item->error.where);
+        }
     }
     return TDM_OK;
+}
+
+/* Whether any template can be used. */
+static bool has_template(const tdm_model *model) {
+    bool has_one = false;
+    for (size_t i = 0;
+         model->chat_templates != NULL && i < tdm_chat_templates_n(model->chat_templates); i++) {
+        has_one = has_one || tdm_chat_templates_at(model->chat_templates, i)->tmpl != NULL;
+    }
+    return has_one;
 }
 
 static tdm_status open_text(tdm_model *model, tdm_error *err) {
@@ -134,7 +137,7 @@ static tdm_status open_text(tdm_model *model, tdm_error *err) {
     }
     TDM_TRY(tdm_special_tokens_make(&model->special_tokens, model->alloc, model->checkpoint,
                                     model->tokenizer, err));
-    return open_template(model, err);
+    return open_templates(model, err);
 }
 
 static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model_options *options,
@@ -155,7 +158,7 @@ static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model
 }
 
 static void close_parts(tdm_model *model) {
-    tdm_template_destroy(model->chat_template);
+    tdm_chat_templates_destroy(model->chat_templates);
     tdm_json_doc_destroy(model->special_tokens);
     tdm_tokenizer_destroy(model->tokenizer);
     if (model->graph != NULL) {
@@ -207,7 +210,7 @@ void tdm_model_parts(const tdm_model *model, tdm_engine_parts *out) {
         .backend = model->backend,
         .graph = model->graph,
         .tokenizer = model->tokenizer,
-        .chat_template = model->chat_template,
+        .chat_templates = model->chat_templates,
         .special_tokens =
             model->special_tokens != NULL ? tdm_json_doc_root(model->special_tokens) : NULL,
         .kv_dtype = model->composition.kv_dtype,
@@ -229,7 +232,10 @@ void tdm_model_describe(const tdm_model *model, tdm_model_facts *out_facts) {
         .tier = tdm_tier_name(model->composition.tier),
         .kv = model->composition.kv_dtype == TDM_DTYPE_F32 ? "f32" : "bf16",
         .tokenizer = model->tokenizer != NULL ? tdm_tokenizer_describe(model->tokenizer) : NULL,
-        .has_chat_template = model->chat_template != NULL,
+        .has_chat_template = has_template(model),
+        .dialect = model->chat_templates != NULL
+                       ? tdm_dialect_name(tdm_chat_templates_dialect(model->chat_templates))
+                       : NULL,
         .n_layers = facts->n_layers,
         .n_vocab = facts->n_vocab,
         .hidden = facts->hidden,

@@ -4,6 +4,7 @@
 #ifndef TDM_ENGINE_MODEL_PRIV_H
 #define TDM_ENGINE_MODEL_PRIV_H
 
+#include "engine/chat_templates.h"
 #include "engine/composition.h"
 #include "engine/engine.h"
 
@@ -18,8 +19,7 @@ struct tdm_model {
     tdm_graph *graph;
     tdm_tokenizer *tokenizer; /* NULL: the checkpoint has none, or tokenizer_error says why */
     tdm_error tokenizer_error;
-    tdm_template *chat_template; /* NULL: none, or template_error says why */
-    tdm_error template_error;
+    tdm_chat_templates *chat_templates; /* NULL without a tokenizer */
     tdm_json_doc *special_tokens;
     tdm_graph_declaration declaration;
     tdm_composition composition; /* how this model is served; resolved before the first request */

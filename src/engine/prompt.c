@@ -17,6 +17,8 @@ static tdm_status prompt_new(tdm_prompt **out_prompt, const tdm_model *model, td
         return tdm_fail_nomem(err, "a prompt");
     }
     prompt->alloc = model->alloc;
+    prompt->dialect =
+        model->chat_templates != NULL ? tdm_chat_templates_dialect(model->chat_templates) : NULL;
     tdm_ids_init(&prompt->ids, model->alloc);
     tdm_buf_init(&prompt->text, model->alloc, 0);
     *out_prompt = prompt;
@@ -27,6 +29,9 @@ void tdm_prompt_destroy(tdm_prompt *prompt) {
     if (prompt != NULL) {
         tdm_ids_deinit(&prompt->ids);
         tdm_buf_deinit(&prompt->text);
+        tdm_mem_free(prompt->alloc, prompt->segments,
+                     prompt->n_segments * sizeof *prompt->segments);
+        tdm_chat_tools_release(prompt->tools);
         tdm_mem_free(prompt->alloc, prompt, sizeof *prompt);
     }
 }
@@ -39,6 +44,21 @@ const int32_t *tdm_prompt_ids(const tdm_prompt *prompt, size_t *out_n) {
 const char *tdm_prompt_text(const tdm_prompt *prompt, size_t *out_len) {
     *out_len = prompt->text.len;
     return prompt->has_text ? prompt->text.data : NULL;
+}
+
+size_t tdm_prompt_n_segments(const tdm_prompt *prompt) {
+    return prompt->n_segments;
+}
+
+bool tdm_prompt_segment_at(const tdm_prompt *prompt, size_t idx, const char **out_text,
+                           size_t *out_len, bool *out_is_trusted) {
+    if (idx >= prompt->n_segments) {
+        return false;
+    }
+    *out_text = prompt->segments[idx].text;
+    *out_len = prompt->segments[idx].len;
+    *out_is_trusted = prompt->segments[idx].is_trusted;
+    return true;
 }
 
 static tdm_status check_ids(const tdm_prompt *prompt, const tdm_model *model, tdm_error *err) {
@@ -73,16 +93,38 @@ static tdm_status finish(tdm_prompt **out_prompt, tdm_prompt *prompt, const tdm_
     return TDM_OK;
 }
 
+/* Keeps the text and its segments, and looks whether it ends inside a thought. */
+static tdm_status take_text(tdm_prompt *prompt, const char *text, size_t len,
+                            const struct tdm_template_span *spans, size_t n_spans, tdm_error *err) {
+    prompt->has_text = true;
+    if (tdm_buf_append(&prompt->text, text, len) != TDM_OK) {
+        return tdm_fail_nomem(err, "a prompt's text");
+    }
+    prompt->segments = tdm_mem_calloc(prompt->alloc, n_spans, sizeof *prompt->segments);
+    if (prompt->segments == NULL) {
+        return tdm_fail_nomem(err, "a prompt's segments");
+    }
+    prompt->n_segments = n_spans;
+    for (size_t i = 0; i < n_spans; i++) {
+        prompt->segments[i] = (tdm_text_segment){
+            .text = prompt->text.data + spans[i].begin,
+            .len = spans[i].end - spans[i].begin,
+            .is_trusted = spans[i].is_trusted,
+        };
+    }
+    prompt->opens_in_reasoning =
+        len > 0 && tdm_dialect_opens_in_reasoning(prompt->dialect, prompt->text.data, len);
+    return TDM_OK;
+}
+
 static tdm_status encode_text(tdm_prompt *prompt, const tdm_model *model, const char *text,
                               size_t len, unsigned flags, tdm_error *err) {
     const tdm_encode_options options = {
         .adds_special = (flags & TDM_TEXT_ADD_SPECIAL) != 0,
         .parses_special = (flags & TDM_TEXT_PARSE_SPECIAL) != 0,
     };
-    prompt->has_text = true;
-    if (tdm_buf_append(&prompt->text, text, len) != TDM_OK) {
-        return tdm_fail_nomem(err, "a prompt's text");
-    }
+    const struct tdm_template_span whole = {0, len, options.parses_special};
+    TDM_TRY(take_text(prompt, text, len, &whole, len > 0 ? 1 : 0, err));
     return tdm_tokenizer_encode(model->tokenizer, text, len, &options, &prompt->ids, err);
 }
 
@@ -111,21 +153,15 @@ tdm_status tdm_prompt_from_ids(tdm_prompt **out_prompt, tdm_model *model, const 
     return finish(out_prompt, prompt, model, status, err);
 }
 
-static tdm_status need_template(const tdm_model *model, tdm_error *err) {
-    TDM_TRY(tdm_model_need_tokenizer(model, err));
-    if (model->chat_template != NULL) {
-        return TDM_OK;
+/* The template of the request, with the model named where there is none. */
+static tdm_status choose_template(const tdm_model *model, const tdm_json *request,
+                                  const tdm_chat_template **out, tdm_error *err) {
+    const tdm_status status = tdm_chat_templates_choose(model->chat_templates, request, out, err);
+    if (status == TDM_E_STATE) {
+        tdm_err_where(err, "%s", tdm_checkpoint_path(model->checkpoint));
+        tdm_err_remedy(err, "give the prompt as raw text");
     }
-    if (model->template_error.code != TDM_OK) {
-        if (err != NULL) {
-            *err = model->template_error;
-        }
-        return model->template_error.code;
-    }
-    (void)tdm_fail(err, TDM_E_STATE, "the model has no chat template");
-    tdm_err_where(err, "%s", tdm_checkpoint_path(model->checkpoint));
-    tdm_err_remedy(err, "give the prompt as raw text");
-    return TDM_E_STATE;
+    return status;
 }
 
 /* The wall clock as the user sees it, in seconds since 1970 without a zone. */
@@ -144,42 +180,36 @@ static int64_t local_now_s(const tdm_model *model) {
            (local.tm_min - utc.tm_min) * 60;
 }
 
-/* The rendered spans as tokenizer segments. */
-static tdm_status encode_spans(tdm_prompt *prompt, const tdm_model *model,
-                               const tdm_template_output *output, tdm_error *err) {
-    tdm_text_segment *segments = tdm_mem_calloc(model->alloc, output->n_spans, sizeof *segments);
-    tdm_status status = TDM_OK;
-    if (segments == NULL) {
-        return tdm_fail_nomem(err, "a prompt's segments");
-    }
-    for (size_t i = 0; i < output->n_spans; i++) {
-        segments[i].text = output->text.data + output->spans[i].begin;
-        segments[i].len = output->spans[i].end - output->spans[i].begin;
-        segments[i].is_trusted = output->spans[i].is_trusted;
-    }
-    /* The template writes BOS itself where the model wants one. */
-    status = tdm_tokenizer_encode_segments(model->tokenizer, segments, output->n_spans, false,
-                                           &prompt->ids, err);
-    tdm_mem_free(model->alloc, segments, output->n_spans * sizeof *segments);
-    return status;
-}
-
 static tdm_status render_into(tdm_prompt *prompt, tdm_model *model, const tdm_json *request,
                               tdm_error *err) {
+    const tdm_chat_template *chosen = NULL;
     tdm_template_output output;
     tdm_status status = TDM_OK;
+    TDM_TRY(choose_template(model, request, &chosen, err));
+    prompt->dialect = chosen->dialect;
     tdm_template_output_init(&output, model->alloc);
     status =
-        tdm_chat_render(model->chat_template, model->alloc, request,
+        tdm_chat_render(chosen->tmpl, model->alloc, request,
                         tdm_json_doc_root(model->special_tokens), local_now_s(model), &output, err);
     if (status == TDM_OK) {
-        prompt->has_text = true;
-        status = tdm_buf_append(&prompt->text, output.text.data, output.text.len) == TDM_OK
-                     ? encode_spans(prompt, model, &output, err)
-                     : tdm_fail_nomem(err, "a prompt's text");
+        status =
+            take_text(prompt, output.text.data, output.text.len, output.spans, output.n_spans, err);
     }
     tdm_template_output_deinit(&output);
-    return status;
+    TDM_TRY(status);
+    /* The template writes BOS itself where the model wants one. */
+    return tdm_tokenizer_encode_segments(model->tokenizer, prompt->segments, prompt->n_segments,
+                                         false, &prompt->ids, err);
+}
+
+/* take: *doc, when the request has tools; it is then NULL. */
+static tdm_status take_tools(tdm_prompt *prompt, tdm_json_doc **doc_take, tdm_error *err) {
+    const tdm_json *list = tdm_json_get(tdm_json_doc_root(*doc_take), "tools");
+    if (tdm_json_is(list, TDM_JSON_ARRAY)) {
+        TDM_TRY(tdm_chat_tools_create(&prompt->tools, prompt->alloc, *doc_take, list, err));
+        *doc_take = NULL;
+    }
+    return TDM_OK;
 }
 
 tdm_status tdm_prompt_from_chat_json(tdm_prompt **out_prompt, tdm_model *model, const char *json,
@@ -188,11 +218,14 @@ tdm_status tdm_prompt_from_chat_json(tdm_prompt **out_prompt, tdm_model *model, 
     tdm_json_doc *doc = NULL;
     tdm_status status = TDM_OK;
     *out_prompt = NULL;
-    TDM_TRY(need_template(model, err));
+    TDM_TRY(tdm_model_need_tokenizer(model, err));
     TDM_TRY(prompt_new(&prompt, model, err));
     status = tdm_json_parse(&doc, model->alloc, json, len, NULL, "chat request", err);
     if (status == TDM_OK) {
         status = render_into(prompt, model, tdm_json_doc_root(doc), err);
+    }
+    if (status == TDM_OK) {
+        status = take_tools(prompt, &doc, err);
     }
     tdm_json_doc_destroy(doc);
     return finish(out_prompt, prompt, model, status, err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Special tokens as template variables: what tokenizer_config.json names, else bos and eos as the vocabulary spells
- * them. */
+ * Special tokens as template variables: what tokenizer_config.json names, else bos and eos as the
+ * vocabulary spells them. */
 #include "engine/engine.h"
 
 #include <string.h>

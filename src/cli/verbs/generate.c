@@ -11,6 +11,9 @@
 
 #define EXIT_INTERRUPTED 130
 
+/* Options that only a chat template can serve. */
+static const tdm_option_id NEEDS_CHAT[] = {TDM_OPT_SYSTEM, TDM_OPT_TOOLS, TDM_OPT_TEMPLATE_NAME};
+
 typedef struct generate_job {
     tdm_cli *cli;
     tdm_model *model;
@@ -18,6 +21,7 @@ typedef struct generate_job {
     tdm_prompt *prompt;
     tdm_generation *generation;
     tdm_buf source;   /* the prompt's text */
+    tdm_buf tools;    /* JSON, or empty */
     tdm_buf text;     /* of the answer, kept for JSON */
     tdm_ids ids;      /* of the answer */
     tdm_buf logprobs; /* JSON objects apart by commas */
@@ -54,6 +58,43 @@ static tdm_status read_prompt(generate_job *job, tdm_error *err) {
     return tdm_input_check_utf8(job->source.data, job->source.len, name, err);
 }
 
+/* --tools: read before the model is loaded too. What the array holds is the template's business. */
+static tdm_status read_tools(generate_job *job, tdm_error *err) {
+    const char *path = tdm_args_text(job->cli->args, TDM_OPT_TOOLS);
+    tdm_json_doc *doc = NULL;
+    bool is_array = false;
+    if (path == NULL) {
+        return TDM_OK;
+    }
+    TDM_TRY(tdm_input_read(&job->tools, path, err));
+    TDM_TRY(tdm_json_parse(&doc, job->cli->alloc, job->tools.len > 0 ? job->tools.data : "",
+                           job->tools.len, NULL, tdm_input_name(path), err));
+    is_array = tdm_json_is(tdm_json_doc_root(doc), TDM_JSON_ARRAY);
+    tdm_json_doc_destroy(doc);
+    if (!is_array) {
+        (void)tdm_fail(err, TDM_E_ARG, "tools are a JSON array");
+        tdm_err_where(err, "%.150s", tdm_input_name(path));
+        return TDM_E_ARG;
+    }
+    return TDM_OK;
+}
+
+/* Members of the request besides the messages. */
+static void write_choices(const generate_job *job, tdm_json_writer *w) {
+    const char *name = tdm_args_text(job->cli->args, TDM_OPT_TEMPLATE_NAME);
+    if (name != NULL) {
+        tdm_json_write_key(w, "chat_template");
+        tdm_json_write_cstr(w, name);
+    }
+    if (job->tools.len > 0) { /* parsed before: it goes in as it is */
+        tdm_json_write_key(w, "tools");
+        if (tdm_buf_append(w->buf, job->tools.data, job->tools.len) != TDM_OK) {
+            w->status = TDM_E_NOMEM;
+        }
+        w->needs_comma = true;
+    }
+}
+
 /* System and user message as a chat request. */
 static tdm_status chat_prompt(generate_job *job, tdm_error *err) {
     const char *system_text = tdm_args_text(job->cli->args, TDM_OPT_SYSTEM);
@@ -78,6 +119,7 @@ static tdm_status chat_prompt(generate_job *job, tdm_error *err) {
         tdm_json_write_end_object(&w);
     }
     tdm_json_write_end_array(&w);
+    write_choices(job, &w);
     tdm_json_write_end_object(&w);
     status = tdm_json_writer_status(&w) == TDM_OK
                  ? tdm_prompt_from_chat_json(&job->prompt, job->model, buf.data, buf.len, err)
@@ -93,11 +135,15 @@ static tdm_status text_prompt(generate_job *job, tdm_error *err) {
     if (is_chat) {
         return chat_prompt(job, err);
     }
-    if (tdm_args_has(args, TDM_OPT_SYSTEM)) {
-        (void)tdm_fail(err, TDM_E_ARG, "--system needs a chat template; %s",
-                       tdm_args_has(args, TDM_OPT_RAW) ? "--raw uses none" : "the model has none");
-        tdm_err_where(err, "--system");
-        return TDM_E_ARG;
+    for (size_t i = 0; i < sizeof NEEDS_CHAT / sizeof NEEDS_CHAT[0]; i++) {
+        if (tdm_args_has(args, NEEDS_CHAT[i])) {
+            const char *name = TDM_OPTIONS[NEEDS_CHAT[i]].name;
+            (void)tdm_fail(err, TDM_E_ARG, "--%s needs a chat template; %s", name,
+                           tdm_args_has(args, TDM_OPT_RAW) ? "--raw uses none"
+                                                           : "the model has none");
+            tdm_err_where(err, "--%s", name);
+            return TDM_E_ARG;
+        }
     }
     return tdm_prompt_from_text(&job->prompt, job->model, job->source.data, job->source.len,
                                 TDM_TEXT_ADD_SPECIAL | TDM_TEXT_PARSE_SPECIAL, err);
@@ -129,8 +175,11 @@ static tdm_status check_sources(const tdm_args *args, tdm_error *err) {
         (tdm_args_has(args, TDM_OPT_RAW) || tdm_args_has(args, TDM_OPT_IDS))) {
         return tdm_fail(err, TDM_E_ARG, "--chat goes with neither --raw nor --ids");
     }
-    if (tdm_args_has(args, TDM_OPT_SYSTEM) && tdm_args_has(args, TDM_OPT_IDS)) {
-        return tdm_fail(err, TDM_E_ARG, "--system does not go with --ids");
+    for (size_t i = 0; i < sizeof NEEDS_CHAT / sizeof NEEDS_CHAT[0]; i++) {
+        if (tdm_args_has(args, NEEDS_CHAT[i]) && tdm_args_has(args, TDM_OPT_IDS)) {
+            return tdm_fail(err, TDM_E_ARG, "--%s does not go with --ids",
+                            TDM_OPTIONS[NEEDS_CHAT[i]].name);
+        }
     }
     if (tdm_args_has(args, TDM_OPT_PROMPT) && tdm_args_text(args, TDM_OPT_PROMPT)[0] == '\0') {
         return fail_empty(err); /* before a model is loaded for nothing */
@@ -340,10 +389,14 @@ tdm_status tdm_verb_generate(tdm_cli *cli, tdm_error *err) {
     TDM_TRY(check_sources(cli->args, err));
     TDM_TRY(tdm_find_model(cli->env, tdm_fs_system(), cli->args->positional[0], path, err));
     tdm_buf_init(&job.source, cli->alloc, 0);
+    tdm_buf_init(&job.tools, cli->alloc, 0);
     tdm_buf_init(&job.text, cli->alloc, 0);
     tdm_buf_init(&job.logprobs, cli->alloc, 0);
     tdm_ids_init(&job.ids, cli->alloc);
     status = tdm_args_has(cli->args, TDM_OPT_IDS) ? TDM_OK : read_prompt(&job, err);
+    if (status == TDM_OK) {
+        status = read_tools(&job, err);
+    }
     if (status == TDM_OK) {
         status = tdm_cli_open_model(cli, cli->args->positional[0], NULL, &job.model, err);
     }
@@ -357,6 +410,7 @@ tdm_status tdm_verb_generate(tdm_cli *cli, tdm_error *err) {
     tdm_ids_deinit(&job.ids);
     tdm_buf_deinit(&job.logprobs);
     tdm_buf_deinit(&job.text);
+    tdm_buf_deinit(&job.tools);
     tdm_buf_deinit(&job.source);
     return status;
 }
