@@ -48,6 +48,7 @@ typedef struct tdm_weight_source {
     tdm_tensor_view biases; /* affine only, of the scales' type */
     bool has_global_scale;
     float global_scale; /* nvfp4: largest magnitude of the tensor */
+    bool is_exact;      /* activations are never rounded, whatever the tier: a router's choices */
 } tdm_weight_source;
 
 /* A linear's weight or an embedding table: n_out rows of n_in. tensor/weight.h fills everything
@@ -67,7 +68,8 @@ typedef struct tdm_weight {
     tdm_dtype scales_dtype;
     size_t scales_row_bytes; /* of biases too */
     float multiplier;        /* nvfp4: of every scale; else 1 */
-    void *packed;            /* backend's own layout, or NULL when it reads data */
+    bool is_exact;
+    void *packed; /* backend's own layout, or NULL when it reads data */
     size_t packed_bytes;
     int32_t layout; /* the backend's name for how it reads this weight */
     int32_t period; /* blocks of 32 that share a scale in that layout */

@@ -121,7 +121,8 @@ tdm_status tdm_weight_describe(const tdm_weight_source *source, tdm_weight *out,
                     .n_out = source->view.dims[0],
                     .n_in = source->view.dims[1],
                     .data = source->view.data,
-                    .multiplier = 1.0f};
+                    .multiplier = 1.0f,
+                    .is_exact = source->is_exact};
     TDM_CHECK((uint32_t)w.dtype < (uint32_t)TDM_DTYPE_COUNT);
     status = check_matrix(&source->view, "a weight", &w.row_bytes, err);
     if (status == TDM_OK && w.mode != TDM_WEIGHT_PLAIN) {

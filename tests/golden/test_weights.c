@@ -231,11 +231,14 @@ static void gguf_products_agree(void **state) {
     goldens_close(&g);
 }
 
-/* Families that exist; the mixtures of experts have goldens of their own elsewhere. */
-static const char *const MODELS[] = {
-    "llama-q4g32",      "llama-q2g128",     "llama-q3g64-f16",       "llama-q8g128-shards",
-    "llama-mxfp4-tied", "llama-nvfp4-tied", "qwen2-q8g64-f16",       "qwen3-q5g128-f16",
-    "qwen3-mxfp8",      "gemma3-q6g32",     "qwen3-mixed-4-6-8-off", "gemma3-mixed-3-6"};
+static const char *const MLX_MODELS[] = {
+    "llama-q4g32",           "llama-q2g128",     "llama-q3g64-f16",       "llama-q8g128-shards",
+    "llama-mxfp4-tied",      "llama-nvfp4-tied", "qwen2-q8g64-f16",       "qwen3-q5g128-f16",
+    "qwen3-mxfp8",           "gemma3-q6g32",     "gemma3-mixed-3-6",      "mixtral-q6g64-f16",
+    "qwen3-mixed-4-6-8-off", "qwen3-moe-q4g32",  "qwen3-moe-nvfp4-global"};
+static const char *const GGUF_MODELS[] = {"quant-q2_k",   "quant-q4_0",  "quant-q4_k_m",
+                                          "quant-q5_k_s", "quant-q6_k",  "quant-q8_0",
+                                          "quant-iq3_s",  "quant-iq4_xs"};
 
 typedef struct rig {
     tdm_backend *backend;
@@ -322,7 +325,7 @@ static double max_rel(const float *golden, const float *got, size_t n) {
     return diff / largest;
 }
 
-static void check_model(const char *name, const char *folder, const goldens *g) {
+static void check_model(const char *name, const char *model, const goldens *g) {
     rig r;
     tdm_error err = {0};
     size_t at[2] = {0};
@@ -332,7 +335,7 @@ static void check_model(const char *name, const char *folder, const goldens *g) 
     float *want = copy_floats(tdm_safetensors_tensor_view(g->tensors, at[1]));
     float *fast = NULL;
     for (int way = 0; way < 3; ++way) { /* exact; fast; fast from the file's layout */
-        if (rig_open(&r, folder, NULL, way == 0 ? TDM_TIER_EXACT : TDM_TIER_FAST, way == 2, &err) !=
+        if (rig_open(&r, model, NULL, way == 0 ? TDM_TIER_EXACT : TDM_TIER_FAST, way == 2, &err) !=
             TDM_OK) {
             fail_msg("%s: %s (%s)", name, err.what, err.where);
         }
@@ -359,19 +362,32 @@ static void check_model(const char *name, const char *folder, const goldens *g) 
     free(want);
 }
 
+/* Folders of shared; file: the checkpoint in each, or "" where it is the folder. */
+static void check_models(const char *shared, const char *const *names, size_t n, const char *file) {
+    for (size_t i = 0; i < n; ++i) {
+        char folder[SUPPORT_PATH_MAX];
+        char model[SUPPORT_PATH_MAX];
+        goldens g;
+        (void)support_join(folder, shared, names[i]);
+        (void)support_join(g.path, folder, "golden.safetensors");
+        goldens_open(&g);
+        check_model(names[i], file[0] != '\0' ? support_join(model, folder, file) : folder, &g);
+        goldens_close(&g);
+    }
+}
+
 static void mlx_models_agree(void **state) {
     char shared[SUPPORT_PATH_MAX];
     (void)state;
     SUPPORT_NEED_SHARED(shared, "goldens-mlx");
-    for (size_t i = 0; i < SUPPORT_LEN(MODELS); ++i) {
-        char folder[SUPPORT_PATH_MAX];
-        goldens g;
-        (void)support_join(folder, shared, MODELS[i]);
-        (void)support_join(g.path, folder, "golden.safetensors");
-        goldens_open(&g);
-        check_model(MODELS[i], folder, &g);
-        goldens_close(&g);
-    }
+    check_models(shared, MLX_MODELS, SUPPORT_LEN(MLX_MODELS), "");
+}
+
+static void gguf_models_agree(void **state) {
+    char shared[SUPPORT_PATH_MAX];
+    (void)state;
+    SUPPORT_NEED_SHARED(shared, "goldens-gguf");
+    check_models(shared, GGUF_MODELS, SUPPORT_LEN(GGUF_MODELS), "model.gguf");
 }
 
 /* Replaces the first old in text by new of the same length. */
@@ -442,6 +458,7 @@ int main(void) {
         cmocka_unit_test(mlx_units_agree),
         cmocka_unit_test(gguf_products_agree),
         cmocka_unit_test(mlx_models_agree),
+        cmocka_unit_test(gguf_models_agree),
         cmocka_unit_test(contradictions_are_refused),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));

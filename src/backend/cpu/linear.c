@@ -27,7 +27,7 @@ typedef struct linear_run {
 
 bool tdm_cpu_is_int8(const tdm_cpu *cpu, const tdm_weight *weight) {
     tdm_block_kind kind = TDM_BLOCK_ONE;
-    return cpu->base.tier == TDM_TIER_FAST && tdm_weight_kind(weight, &kind);
+    return cpu->base.tier == TDM_TIER_FAST && !weight->is_exact && tdm_weight_kind(weight, &kind);
 }
 
 /* Panels [begin, end) of the whole call. */

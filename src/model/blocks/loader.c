@@ -272,13 +272,15 @@ static tdm_status load_bias(tdm_loader *loader, tdm_role role, int32_t layer, in
 
 /* One matrix of tensor, which may be missing, becomes *out. */
 static tdm_status load_weight(tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
-                              const char *name, const tdm_loader_part *part, tdm_weight *out,
-                              tdm_error *err) {
+                              const char *name, const tdm_loader_part *part, tdm_role role,
+                              tdm_weight *out, tdm_error *err) {
     tdm_weight_source source;
     if (tensor == NULL) {
         return fail_missing(loader, name, err);
     }
     TDM_TRY(tdm_loader_source(loader, tensor, part, &source, err));
+    /* A router is small, and a rounding of its input sends tokens to other experts. */
+    source.is_exact = role == TDM_ROLE_ROUTER || role == TDM_ROLE_SPARSE_ROUTER;
     if (source.mode == TDM_WEIGHT_PLAIN &&
         !loader->backend->ops->can_read(loader->backend, tensor->view.dtype)) {
         return fail_dtype(loader, tensor, err);
@@ -300,7 +302,7 @@ tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, int32_t layer, i
     if (tensor != NULL) {
         TDM_TRY(load_bias(loader, role, layer, n_out, bias, &out->bias, err));
     }
-    return load_weight(loader, tensor, name, &part, &out->weight, err);
+    return load_weight(loader, tensor, name, &part, role, &out->weight, err);
 }
 
 tdm_status tdm_loader_expert(tdm_loader *loader, tdm_role role, int32_t layer, int32_t n_experts,
@@ -312,7 +314,7 @@ tdm_status tdm_loader_expert(tdm_loader *loader, tdm_role role, int32_t layer, i
     TDM_CHECK(n_experts >= 1 && expert >= 0 && expert < n_experts);
     memset(out, 0, sizeof *out);
     const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
-    return load_weight(loader, tensor, name, &part, out, err);
+    return load_weight(loader, tensor, name, &part, role, out, err);
 }
 
 /* Tensors that old exporters wrote and every engine ignores. */
