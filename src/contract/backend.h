@@ -33,18 +33,20 @@ typedef enum tdm_weight_mode {
     TDM_WEIGHT_MXFP4,  /* E2M1 codes, an E8M0 scale for each 32 */
     TDM_WEIGHT_MXFP8,  /* E4M3 codes, an E8M0 scale for each 32 */
     TDM_WEIGHT_NVFP4,  /* E2M1 codes, an E4M3 scale for each 16, perhaps a scale of the tensor */
+    TDM_WEIGHT_FP8,    /* E4M3 codes, a scale for each 128 rows by 128 columns (DeepSeek's files) */
     TDM_WEIGHT_MODE_COUNT
 } tdm_weight_mode;
 
 /* The tensors that make one weight. All views are of rank 2 and borrowed for the life of the
  * weight. Codes lie in view, U32 [n_out, n_in * bits / 32], a little-endian stream of bits by row;
- * scales (and, for affine, biases) are [n_out, n_in / group]. */
+ * scales (and, for affine, biases) are [n_out, n_in / group]. fp8 differs: view is F8_E4M3
+ * [n_out, n_in] and scales are [n_out / 128, n_in / 128], both rounded up. */
 typedef struct tdm_weight_source {
     tdm_weight_mode mode;
     int32_t bits;           /* of a code; plain: 0 */
     int32_t group;          /* codes that share a scale; plain: 0 */
     tdm_tensor_view view;   /* plain: [n_out, n_in] */
-    tdm_tensor_view scales; /* affine: F16, BF16 or F32; else U8 */
+    tdm_tensor_view scales; /* affine, fp8: F16, BF16 or F32; else U8 */
     tdm_tensor_view biases; /* affine only, of the scales' type */
     bool has_global_scale;
     float global_scale; /* nvfp4: largest magnitude of the tensor */

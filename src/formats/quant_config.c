@@ -20,7 +20,7 @@ static const struct {
 };
 
 static bool mode_named(const char *text, tdm_weight_mode *out) {
-    for (int i = TDM_WEIGHT_AFFINE; i < TDM_WEIGHT_MODE_COUNT; ++i) {
+    for (int i = TDM_WEIGHT_AFFINE; i <= TDM_WEIGHT_NVFP4; ++i) {
         if (strcmp(text, TDM_WEIGHT_MODE_NAMES[i]) == 0) {
             *out = (tdm_weight_mode)i;
             return true;
@@ -81,6 +81,19 @@ static bool has_same_default(const tdm_json *a, const tdm_json *b) {
     return true;
 }
 
+/* Blocks of 128 by 128 are the only ones; a text that is silent means them. */
+static tdm_status check_fp8(const tdm_json *object, tdm_error *err) {
+    const tdm_json *sides = tdm_json_get(object, "weight_block_size");
+    for (uint32_t i = 0; sides != NULL && i < 2; ++i) {
+        int64_t side = 0;
+        if (!tdm_json_is(sides, TDM_JSON_ARRAY) || tdm_json_len(sides) != 2 ||
+            !tdm_json_as_i64(&sides->u.items[i], &side) || side != 128) {
+            return tdm_fail(err, TDM_E_UNSUPPORTED, "fp8 weights whose blocks are not 128 by 128");
+        }
+    }
+    return TDM_OK;
+}
+
 static tdm_status read_method(tdm_quant_config *out, tdm_error *err) {
     const tdm_json *method = tdm_json_get(out->object, "quant_method");
     if (method == NULL) {
@@ -98,7 +111,7 @@ static tdm_status read_method(tdm_quant_config *out, tdm_error *err) {
             return TDM_E_UNSUPPORTED;
         }
     }
-    return TDM_OK;
+    return strcmp(out->method, "fp8") == 0 ? check_fp8(out->object, err) : TDM_OK;
 }
 
 static tdm_status fail_at(tdm_error *err, tdm_status status, const char *file, const char *key,
@@ -178,7 +191,7 @@ tdm_status tdm_quant_from_shapes(tdm_quant *out, int64_t n_in, int64_t words, in
         n_in <= INT32_MAX && n_in % groups == 0 && words * 32 % n_in == 0) {
         int32_t bits = (int32_t)(words * 32 / n_in);
         int32_t group = (int32_t)(n_in / groups);
-        for (int i = TDM_WEIGHT_AFFINE; i < TDM_WEIGHT_MODE_COUNT; ++i) {
+        for (int i = TDM_WEIGHT_AFFINE; i <= TDM_WEIGHT_NVFP4; ++i) {
             tdm_weight_mode mode = (tdm_weight_mode)i;
             if ((scales_dtype == TDM_DTYPE_U8) == (mode != TDM_WEIGHT_AFFINE) &&
                 tdm_weight_mode_allows(mode, bits, group)) {

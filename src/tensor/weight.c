@@ -12,9 +12,12 @@
 
 #include <string.h>
 
+/* Rows and columns that share a scale of fp8. */
+#define FP8_SIDE 128
+
 const char *const TDM_WEIGHT_MODE_NAMES[TDM_WEIGHT_MODE_COUNT] = {
     [TDM_WEIGHT_PLAIN] = "plain", [TDM_WEIGHT_AFFINE] = "affine", [TDM_WEIGHT_MXFP4] = "mxfp4",
-    [TDM_WEIGHT_MXFP8] = "mxfp8", [TDM_WEIGHT_NVFP4] = "nvfp4",
+    [TDM_WEIGHT_MXFP8] = "mxfp8", [TDM_WEIGHT_NVFP4] = "nvfp4",   [TDM_WEIGHT_FP8] = "fp8",
 };
 
 bool tdm_weight_mode_allows(tdm_weight_mode mode, int32_t bits, int32_t group) {
@@ -27,6 +30,8 @@ bool tdm_weight_mode_allows(tdm_weight_mode mode, int32_t bits, int32_t group) {
         return bits == 8 && group == 32;
     case TDM_WEIGHT_NVFP4:
         return bits == 4 && group == 16;
+    case TDM_WEIGHT_FP8:
+        return bits == 8 && group == FP8_SIDE;
     case TDM_WEIGHT_PLAIN:
     case TDM_WEIGHT_MODE_COUNT:
     default:
@@ -58,13 +63,15 @@ static tdm_status check_matrix(const tdm_tensor_view *view, const char *what, si
 
 static tdm_status check_types(const tdm_weight_source *s, tdm_error *err) {
     bool is_affine = s->mode == TDM_WEIGHT_AFFINE;
+    tdm_dtype codes = s->mode == TDM_WEIGHT_FP8 ? TDM_DTYPE_F8_E4M3 : TDM_DTYPE_U32;
     tdm_dtype scales = s->scales.dtype;
-    if (s->view.dtype != TDM_DTYPE_U32) {
-        return tdm_fail(err, TDM_E_SHAPE, "packed codes are stored as %s, not as U32",
-                        TDM_DTYPES[s->view.dtype].name);
+    if (s->view.dtype != codes) {
+        return tdm_fail(err, TDM_E_SHAPE, "packed codes are stored as %s, not as %s",
+                        TDM_DTYPES[s->view.dtype].name, TDM_DTYPES[codes].name);
     }
-    if (is_affine ? scales != TDM_DTYPE_F16 && scales != TDM_DTYPE_BF16 && scales != TDM_DTYPE_F32
-                  : scales != TDM_DTYPE_U8) {
+    if (is_affine || s->mode == TDM_WEIGHT_FP8
+            ? scales != TDM_DTYPE_F16 && scales != TDM_DTYPE_BF16 && scales != TDM_DTYPE_F32
+            : scales != TDM_DTYPE_U8) {
         return tdm_fail(err, TDM_E_SHAPE, "scales of %s weights are stored as %s",
                         TDM_WEIGHT_MODE_NAMES[s->mode], TDM_DTYPES[scales].name);
     }
@@ -72,6 +79,22 @@ static tdm_status check_types(const tdm_weight_source *s, tdm_error *err) {
         return tdm_fail(err, TDM_E_SHAPE, "scales are stored as %s and biases as %s",
                         TDM_DTYPES[scales].name, TDM_DTYPES[s->biases.dtype].name);
     }
+    return TDM_OK;
+}
+
+static tdm_status describe_fp8(const tdm_weight_source *s, tdm_weight *out, tdm_error *err) {
+    int64_t n_rows = (s->view.dims[0] - 1) / FP8_SIDE + 1;
+    int64_t n_columns = (s->view.dims[1] - 1) / FP8_SIDE + 1;
+    if (s->scales.dims[0] != n_rows || s->scales.dims[1] != n_columns) {
+        return tdm_fail(
+            err, TDM_E_SHAPE, "weights [%lld, %lld] need scales [%lld, %lld], not [%lld, %lld]",
+            (long long)s->view.dims[0], (long long)s->view.dims[1], (long long)n_rows,
+            (long long)n_columns, (long long)s->scales.dims[0], (long long)s->scales.dims[1]);
+    }
+    out->bits = s->bits;
+    out->group = s->group;
+    out->scales = s->scales.data;
+    out->scales_dtype = s->scales.dtype;
     return TDM_OK;
 }
 
@@ -85,6 +108,9 @@ static tdm_status describe_groups(const tdm_weight_source *s, tdm_weight *out, t
     }
     TDM_TRY(check_types(s, err));
     TDM_TRY(check_matrix(&s->scales, "scales", &out->scales_row_bytes, err));
+    if (s->mode == TDM_WEIGHT_FP8) {
+        return describe_fp8(s, out, err);
+    }
     int64_t words = s->view.dims[1];
     int64_t n_groups = s->scales.dims[1];
     if (n_groups > INT32_MAX || words > INT32_MAX || words * 32 != n_groups * s->group * s->bits ||
@@ -189,10 +215,22 @@ static void row_values(const tdm_weight *w, const uint8_t *row, const uint8_t *s
     }
 }
 
+float tdm_weight_fp8_scale(const tdm_weight *weight, int64_t row, int64_t column) {
+    return scale_at(weight->scales_dtype,
+                    weight->scales + (size_t)(row / FP8_SIDE) * weight->scales_row_bytes,
+                    column / FP8_SIDE);
+}
+
 void tdm_weight_row(const tdm_weight *weight, int64_t row, float *out) {
     const uint8_t *data = weight->data + (size_t)row * weight->row_bytes;
     if (weight->mode == TDM_WEIGHT_PLAIN) {
         tdm_dequant_row(weight->dtype, data, weight->n_in, out);
+        return;
+    }
+    if (weight->mode == TDM_WEIGHT_FP8) {
+        for (int64_t i = 0; i < weight->n_in; ++i) {
+            out[i] = tdm_e4m3_to_f32(data[i]) * tdm_weight_fp8_scale(weight, row, i);
+        }
         return;
     }
     const uint8_t *scales = weight->scales + (size_t)row * weight->scales_row_bytes;
@@ -210,7 +248,8 @@ bool tdm_weight_kind(const tdm_weight *weight, tdm_block_kind *out) {
     *out = weight->mode == TDM_WEIGHT_AFFINE  ? TDM_BLOCK_ONE_MIN
            : weight->mode == TDM_WEIGHT_NVFP4 ? TDM_BLOCK_PAIR
                                               : TDM_BLOCK_ONE;
-    return weight->mode != TDM_WEIGHT_MXFP8 && weight->n_in % 32 == 0;
+    return weight->mode != TDM_WEIGHT_MXFP8 && weight->mode != TDM_WEIGHT_FP8 &&
+           weight->n_in % 32 == 0;
 }
 
 void tdm_weight_block(const tdm_weight *weight, int64_t row, int64_t b, tdm_block32 *out) {

@@ -7,7 +7,7 @@
 
 #include "tensor/block.h"
 
-/* "plain", "affine", "mxfp4", "mxfp8", "nvfp4". */
+/* "plain", "affine", "mxfp4", "mxfp8", "nvfp4", "fp8". */
 extern const char *const TDM_WEIGHT_MODE_NAMES[TDM_WEIGHT_MODE_COUNT];
 
 static inline tdm_weight_source tdm_weight_source_plain(const tdm_tensor_view *view) {
@@ -25,6 +25,9 @@ TDM_NODISCARD tdm_status tdm_weight_describe(const tdm_weight_source *source, td
 
 /* The exact values of a row: n_in floats. */
 void tdm_weight_row(const tdm_weight *weight, int64_t row, float *out);
+
+/* fp8: the scale of the block around a place. */
+float tdm_weight_fp8_scale(const tdm_weight *weight, int64_t row, int64_t column);
 
 /* Whether int8 products can stand for this weight: whole blocks of small integers. */
 bool tdm_weight_kind(const tdm_weight *weight, tdm_block_kind *out);

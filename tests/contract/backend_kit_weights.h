@@ -119,7 +119,8 @@ static const kit_spec KIT_GROUPED[] = {
     {TDM_WEIGHT_AFFINE, TDM_DTYPE_F32, 3, 128},  {TDM_WEIGHT_AFFINE, TDM_DTYPE_BF16, 4, 64},
     {TDM_WEIGHT_AFFINE, TDM_DTYPE_F16, 5, 32},   {TDM_WEIGHT_AFFINE, TDM_DTYPE_F32, 6, 64},
     {TDM_WEIGHT_AFFINE, TDM_DTYPE_BF16, 8, 128}, {TDM_WEIGHT_MXFP4, TDM_DTYPE_U8, 4, 32},
-    {TDM_WEIGHT_MXFP8, TDM_DTYPE_U8, 8, 32},     {TDM_WEIGHT_NVFP4, TDM_DTYPE_U8, 4, 16}};
+    {TDM_WEIGHT_MXFP8, TDM_DTYPE_U8, 8, 32},     {TDM_WEIGHT_NVFP4, TDM_DTYPE_U8, 4, 16},
+    {TDM_WEIGHT_FP8, TDM_DTYPE_F32, 8, 128}};
 
 static inline void kit_spec_name(const kit_spec *spec, char out[32]) {
     if (spec->mode == TDM_WEIGHT_PLAIN) {
@@ -131,8 +132,9 @@ static inline void kit_spec_name(const kit_spec *spec, char out[32]) {
 }
 
 static inline bool kit_is_int8(const backend_kit *kit, const kit_spec *spec, int64_t n_in) {
-    bool is_quantized = spec->mode != TDM_WEIGHT_PLAIN ? spec->mode != TDM_WEIGHT_MXFP8
-                                                       : TDM_DTYPES[spec->dtype].block_weights > 1;
+    bool is_quantized = spec->mode != TDM_WEIGHT_PLAIN
+                            ? spec->mode < TDM_WEIGHT_MXFP8 || spec->mode == TDM_WEIGHT_NVFP4
+                            : TDM_DTYPES[spec->dtype].block_weights > 1;
     return kit->tier == TDM_TIER_FAST && is_quantized && n_in % 32 == 0;
 }
 
@@ -168,7 +170,7 @@ static inline uint8_t *kit_scales(const kit_spec *spec, size_t n, uint32_t strea
             spec->dtype == TDM_DTYPE_F16 ? tdm_f16_from_f32(value) : tdm_bf16_from_f32(value);
         if (spec->mode == TDM_WEIGHT_NVFP4) {
             *p &= 0x3f;
-        } else if (spec->mode != TDM_WEIGHT_AFFINE) {
+        } else if (spec->dtype == TDM_DTYPE_U8) {
             *p = (uint8_t)(120 + (*p & 7));
         } else if (each == 4) {
             memcpy(p, &value, 4);
@@ -182,10 +184,11 @@ static inline uint8_t *kit_scales(const kit_spec *spec, size_t n, uint32_t strea
 
 static inline tdm_weight_source kit_grouped_source(const kit_spec *spec, int64_t n_out,
                                                    int64_t n_in, uint32_t stream, kit_weight *out) {
+    bool is_fp8 = spec->mode == TDM_WEIGHT_MXFP8 || spec->mode == TDM_WEIGHT_FP8;
     size_t n_scales = (size_t)(n_out * (n_in / spec->group));
     size_t bytes[3] = {(size_t)(n_out * n_in / 8 * spec->bits)};
     out->bytes[0] = kit_noise_bytes(bytes[0], stream);
-    for (size_t i = 1; spec->mode == TDM_WEIGHT_MXFP8 && i <= bytes[0]; ++i) {
+    for (size_t i = 1; is_fp8 && i <= bytes[0]; ++i) {
         out->bytes[0][i] &= 0xbf; /* below 2: no NaN */
     }
     out->bytes[1] = kit_scales(spec, n_scales, stream + 1, &bytes[1]);
@@ -201,6 +204,13 @@ static inline tdm_weight_source kit_grouped_source(const kit_spec *spec, int64_t
         out->bytes[2] = kit_scales(spec, n_scales, stream + 5, &bytes[2]);
         source.biases = source.scales;
         source.biases.data = out->bytes[2] + 1;
+    }
+    if (spec->mode == TDM_WEIGHT_FP8) { /* fewer scales than were made */
+        source.view.dtype = TDM_DTYPE_F8_E4M3;
+        source.view.dims[1] = n_in;
+        source.scales.dims[0] = (n_out + 127) / 128;
+        source.scales.bytes = (size_t)(source.scales.dims[0] * source.scales.dims[1]) *
+                              TDM_DTYPES[spec->dtype].block_bytes;
     }
     return source;
 }

@@ -7,6 +7,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "formats/safetensors.h"
+#include "model/blocks/loader.h"
 #include "model/model.h"
 #include "tensor/dequant.h"
 #include "tensor/half.h"
@@ -453,6 +454,90 @@ static void contradictions_are_refused(void **state) {
     }
 }
 
+#define FP8_ROWS 130
+#define FP8_COLUMNS 200
+
+/* A checkpoint of one fp8 weight, with n_scales rows of two scales. */
+static void put_fp8(mem_fs *m, bytes *model, int n_scales) {
+    static const char CONFIG[] = "{\"model_type\":\"deepseek_v3\",\"quantization_config\":"
+                                 "{\"quant_method\":\"fp8\",\"weight_block_size\":[128,128]}}";
+    const float scales[4] = {0.5f, 3.0f, 0x1.234p-3f, -0.75f};
+    char header[256];
+    int n_codes = FP8_ROWS * FP8_COLUMNS;
+    int n = snprintf(header, sizeof header,
+                     "{\"lm_head.weight\":{\"dtype\":\"F8_E4M3\",\"shape\":[130,200],"
+                     "\"data_offsets\":[0,%d]},\"lm_head.weight_scale_inv\":{\"dtype\":\"F32\","
+                     "\"shape\":[%d,2],\"data_offsets\":[%d,%d]}}",
+                     n_codes, n_scales, n_codes, n_codes + 8 * n_scales);
+    mem_fs_init(m);
+    mem_fs_put_text(m, "d/config.json", CONFIG);
+    bytes_u64(model, (uint64_t)n);
+    bytes_put(model, header, (size_t)n);
+    for (int i = 0; i < n_codes; ++i) { /* every code but NaN */
+        const uint8_t code = (uint8_t)((i * 37) % 127 + 128 * (i & 1));
+        bytes_put(model, &code, 1);
+    }
+    bytes_put(model, scales, (size_t)(8 * n_scales));
+    mem_fs_put(m, "d/model.safetensors", model->data, model->len);
+}
+
+/* Values by their definition, in f64 and rounded once. */
+static void check_fp8_rows(const tdm_weight *w) {
+    static const double SCALES[2][2] = {{0.5, 3.0}, {0x1.234p-3, -0.75}};
+    for (int r = 0; r < FP8_ROWS; ++r) {
+        float row[FP8_COLUMNS];
+        tdm_weight_row(w, r, row);
+        for (int c = 0; c < FP8_COLUMNS; ++c) {
+            int i = r * FP8_COLUMNS + c;
+            int code = (i * 37) % 127;
+            double magnitude = code < 8 ? ldexp(code, -9) : ldexp(8 + code % 8, code / 8 - 10);
+            double want = (i % 2 != 0 ? -magnitude : magnitude) * SCALES[r / 128][c / 128];
+            if (row[c] != (float)want) {
+                fail_msg("fp8 [%d, %d] is %.9g, not %.9g", r, c, (double)row[c], want);
+            }
+        }
+    }
+}
+
+static void fp8_blocks_are_read(void **state) {
+    static mem_fs m;
+    (void)state;
+    for (int n_scales = 2; n_scales >= 1; --n_scales) {
+        bytes model = {0};
+        tdm_checkpoint *checkpoint = NULL;
+        tdm_backend *be = NULL;
+        tdm_loader loader;
+        tdm_linear linear;
+        tdm_arena arena;
+        tdm_error err = {0};
+        const tdm_checkpoint_options options = {.fs = &m.fs};
+        const tdm_cpu_options cpu = {.tier = TDM_TIER_FAST, .n_threads = 1};
+        put_fp8(&m, &model, n_scales);
+        tdm_arena_init(&arena, NULL);
+        if (tdm_cpu_backend_create(&be, NULL, &cpu, &err) != TDM_OK ||
+            tdm_checkpoint_open(&checkpoint, NULL, "d", &options, &err) != TDM_OK ||
+            tdm_loader_init(&loader, checkpoint, be, &arena, &err) != TDM_OK) {
+            fail_msg("%s (%s)", err.what, err.where);
+        }
+        tdm_status status = tdm_loader_linear(&loader, TDM_ROLE_HEAD, 0, FP8_ROWS, FP8_COLUMNS,
+                                              TDM_BIAS_NONE, &linear, &err);
+        if (n_scales == 2) {
+            assert_int_equal(status, TDM_OK);
+            assert_int_equal(linear.weight.mode, TDM_WEIGHT_FP8);
+            check_fp8_rows(&linear.weight);
+            assert_int_equal(tdm_loader_finish(&loader, &err), TDM_OK);
+            tdm_weight_deinit(be, &linear.weight);
+        } else {
+            assert_int_equal(status, TDM_E_SHAPE);
+            assert_non_null(strstr(err.what, "lm_head.weight"));
+        }
+        tdm_checkpoint_close(checkpoint);
+        tdm_arena_deinit(&arena);
+        be->ops->destroy(be);
+        bytes_free(&model);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mlx_units_agree),
@@ -460,6 +545,7 @@ int main(void) {
         cmocka_unit_test(mlx_models_agree),
         cmocka_unit_test(gguf_models_agree),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(fp8_blocks_are_read),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

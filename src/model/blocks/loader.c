@@ -160,7 +160,8 @@ bool tdm_loader_has(const tdm_loader *loader, tdm_role role, int32_t layer) {
 }
 
 void tdm_loader_drop(tdm_loader *loader, tdm_role role, int32_t layer) {
-    static const char *const SUFFIXES[] = {"weight", "scales", "biases", "global_scale"};
+    static const char *const SUFFIXES[] = {"weight", "scales", "biases", "global_scale",
+                                           "weight_scale_inv"};
     char name[NAME_MAX_BYTES];
     for (size_t i = 0; i < sizeof SUFFIXES / sizeof SUFFIXES[0]; i++) {
         const tdm_checkpoint_tensor *tensor = find(loader, role, layer, SUFFIXES[i], name);

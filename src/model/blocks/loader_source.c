@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One weight from its tensors: M.weight alone, or with M.scales, M.biases and M.global_scale. A
+ * One weight from its tensors: M.weight alone, with M.weight_scale_inv (fp8), or with M.scales,
+ * M.biases and M.global_scale (MLX). A
  * module is quantized when its scales are in the file; how, the shapes say, and config.json must
  * agree (spec/reliability.md F14). */
 #include "model/blocks/loader_priv.h"
@@ -15,6 +16,7 @@ typedef struct quant_set {
     const tdm_checkpoint_tensor *scales;
     const tdm_checkpoint_tensor *biases;
     const tdm_checkpoint_tensor *global_scale;
+    const tdm_checkpoint_tensor *scale_inv; /* fp8's scales */
 } quant_set;
 
 static const tdm_checkpoint_tensor *find_beside(const tdm_loader *loader, const char *module,
@@ -37,6 +39,7 @@ static bool find_set(const tdm_loader *loader, const char *name, quant_set *out)
     out->scales = find_beside(loader, out->module, "scales");
     out->biases = find_beside(loader, out->module, "biases");
     out->global_scale = find_beside(loader, out->module, "global_scale");
+    out->scale_inv = find_beside(loader, out->module, "weight_scale_inv");
     return true;
 }
 
@@ -182,6 +185,25 @@ static tdm_status quantized_source(tdm_loader *loader, const tdm_checkpoint_tens
     return TDM_OK;
 }
 
+/* M.weight as E4M3 and M.weight_scale_inv. tdm_weight_describe compares their shapes. */
+static tdm_status fp8_source(tdm_loader *loader, const tdm_checkpoint_tensor *weight,
+                             const tdm_checkpoint_tensor *scales, const tdm_loader_part *part,
+                             tdm_weight_source *out, tdm_error *err) {
+    int32_t rank = part->n_stack > 0 ? 3 : 2;
+    TDM_TRY(plain_source(loader, weight, part, out, err));
+    if (scales->view.rank != rank || (rank == 3 && scales->view.dims[0] != part->n_stack)) {
+        (void)tdm_fail(err, TDM_E_SHAPE, "tensor \"%.100s\" does not match the rank of its weight",
+                       scales->name);
+        return tdm_loader_fail_at(loader, scales, TDM_E_SHAPE, err);
+    }
+    out->mode = TDM_WEIGHT_FP8;
+    out->bits = 8;
+    out->group = 128;
+    out->scales = slice(&scales->view, part);
+    tdm_loader_consume(loader, scales, 0);
+    return TDM_OK;
+}
+
 tdm_status tdm_loader_source(tdm_loader *loader, const tdm_checkpoint_tensor *weight,
                              const tdm_loader_part *part, tdm_weight_source *out, tdm_error *err) {
     quant_set set;
@@ -189,6 +211,9 @@ tdm_status tdm_loader_source(tdm_loader *loader, const tdm_checkpoint_tensor *we
                         find_set(loader, weight->name, &set);
     if (may_have_set && set.scales != NULL) {
         return quantized_source(loader, weight, &set, part, out, err);
+    }
+    if (may_have_set && set.scale_inv != NULL) {
+        return fp8_source(loader, weight, set.scale_inv, part, out, err);
     }
     if (may_have_set) {
         TDM_TRY(check_unquantized(loader, weight, &set, err));

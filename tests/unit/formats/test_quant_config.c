@@ -71,6 +71,8 @@ static void odd_settings_are_refused(void **state) {
          "different", "quantization"},
         {"{\"quantization_config\":{\"quant_method\":\"bitsandbytes\"}}", TDM_E_UNSUPPORTED,
          "bitsandbytes", "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,64]}}",
+         TDM_E_UNSUPPORTED, "128 by 128", "quantization_config"},
         {"{\"quantization_config\":{\"quant_method\":5}}", TDM_E_FORMAT, "quant_method",
          "quantization_config"},
     };

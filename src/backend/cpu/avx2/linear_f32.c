@@ -66,9 +66,39 @@ static void dequant_brain_halves(const uint8_t *row, int64_t n, float *out) {
     }
 }
 
+/* Eight E4M3 codes: their bits in f32's fields are 2^120 too small; NaN is put back. */
+TDM_INLINE __m256 e4m3_widen8(const uint8_t *p) {
+    __m256i v = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+    __m256i magnitude = _mm256_and_si256(v, _mm256_set1_epi32(0x7f));
+    __m256i sign = _mm256_slli_epi32(_mm256_andnot_si256(_mm256_set1_epi32(0x7f), v), 24);
+    __m256i bits = _mm256_or_si256(sign, _mm256_slli_epi32(magnitude, 20));
+    __m256i is_nan = _mm256_cmpeq_epi32(magnitude, _mm256_set1_epi32(0x7f));
+    __m256 value = _mm256_mul_ps(_mm256_castsi256_ps(bits), _mm256_set1_ps(0x1p120f));
+    return _mm256_or_ps(value, _mm256_castsi256_ps(is_nan));
+}
+
+static void dequant_fp8(const tdm_weight *w, int64_t o, float *out) {
+    const uint8_t *row = w->data + (size_t)o * w->row_bytes;
+    for (int64_t block = 0; block < w->n_in; block += w->group) {
+        int64_t end = tdm_cpu_min(w->n_in, block + w->group);
+        float scale = tdm_weight_fp8_scale(w, o, block);
+        int64_t i = block;
+        for (; i + 8 <= end; i += 8) {
+            _mm256_storeu_ps(out + i, _mm256_mul_ps(e4m3_widen8(row + i), _mm256_set1_ps(scale)));
+        }
+        for (; i < end; ++i) {
+            out[i] = tdm_e4m3_to_f32(row[i]) * scale;
+        }
+    }
+}
+
 static void dequant_row(const tdm_weight *w, int64_t o, float *out) {
     const uint8_t *row = w->data + (size_t)o * w->row_bytes;
     int64_t n = w->n_in;
+    if (w->mode == TDM_WEIGHT_FP8) {
+        dequant_fp8(w, o, out);
+        return;
+    }
     switch (w->mode == TDM_WEIGHT_PLAIN ? (int)w->dtype : TDM_DTYPE_COUNT) {
     case TDM_DTYPE_F16:
         dequant_halves(row, n, out);

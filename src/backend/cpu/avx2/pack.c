@@ -37,6 +37,7 @@ static int form_of_grouped(const tdm_weight *w) {
     case TDM_WEIGHT_PLAIN:
     case TDM_WEIGHT_MXFP4:
     case TDM_WEIGHT_MXFP8:
+    case TDM_WEIGHT_FP8:
     case TDM_WEIGHT_MODE_COUNT:
     default:
         return FORM_E2M1;
