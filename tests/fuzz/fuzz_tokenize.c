@@ -43,6 +43,8 @@ static const struct pipeline {
     {"{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"x\"},{\"type\":"
      "\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"__\"},{\"type\":\"Lowercase\"}]}",
      "", false},
+    {"words", "", false},
+    {"scores", "", false},
 };
 #define N_PIPELINES (sizeof(PIPELINES) / sizeof(PIPELINES[0]))
 
@@ -54,7 +56,33 @@ static uint32_t alphabet_of(uint32_t byte) {
 }
 
 /* The alphabet, and merges that make runs, a word and a piece of a special token. */
+static tdm_tokenizer *make_words(bool has_scores) {
+    static const char WORDS[] =
+        "{\"added_tokens\":[{\"id\":1,\"content\":\"<|s|>\",\"special\":true,\"normalized\":false}]"
+        ","
+        "\"normalizer\":{\"type\":\"BertNormalizer\"},\"pre_tokenizer\":{\"type\":"
+        "\"BertPreTokenizer\"},\"decoder\":{\"type\":\"WordPiece\"},\"model\":{\"type\":"
+        "\"WordPiece\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"<|s|>\":1,\"a\":2,\"##a\":3,"
+        "\"##aa\":4,\"he\":5,\"##l\":6,\"<\":7,\".\":8}}}";
+    static const char SCORES[] =
+        "{\"added_tokens\":[{\"id\":1,\"content\":\"<|s|>\",\"special\":true,\"normalized\":false}]"
+        ","
+        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Nmt\"},{\"type\":"
+        "\"NFKC\"}]},\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\"},"
+        "\"decoder\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\"},\"model\":{\"type\":"
+        "\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"<|s|>\",0],[\"\\u2581\",-2],[\"a\","
+        "-3],[\"aa\",-3.5],[\"aaa\",-4.25],[\"\\u2581he\",-1],[\"<|\",-5],[\"s|>\",-5]]}}";
+    tdm_tokenizer *tokenizer = NULL;
+    const char *text = has_scores ? SCORES : WORDS;
+    TDM_CHECK(tdm_tokenizer_from_json(&tokenizer, NULL, text, strlen(text), NULL, "made", NULL) ==
+              TDM_OK);
+    return tokenizer;
+}
+
 static tdm_tokenizer *make(const struct pipeline *p) {
+    if (strcmp(p->normalizer, "words") == 0 || strcmp(p->normalizer, "scores") == 0) {
+        return make_words(p->normalizer[0] == 's');
+    }
     static const char TAIL[] =
         "\"aa\":256,\"aaaa\":257,\"\\u0120\\u0120\":258,\"he\":259,\"<|\":260,\"<|s\":261,"
         "\"<|s|>\":262},\"merges\":[\"a a\",\"aa aa\",\"\\u0120 \\u0120\",\"h e\",\"< |\",\"<| "

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any bytes as a tokenizer.json. Properties: a refusal says what and where; an accepted tokenizer
+ * Any bytes as a file that holds a tokenizer: a tokenizer.json where they begin with a brace or
+ * white space; else byte 0 picks tokenizer.model ('s'), tiktoken ('t'), tekken ('k') or vocab.json
+ * with merges.txt (any other; a NUL stands between the two), and the rest is the file. Properties: a refusal says what and where; an accepted tokenizer
  * finds every spelling again, encodes any text to ids of its vocabulary or says why not, decodes
  * those, and the stream of them equals the whole; memory is bounded and all given back. */
 #include "text/detok.h"
+#include "text/tokenizer_files.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -17,7 +20,13 @@ static void check_vocabulary(const tdm_tokenizer *tokenizer) {
     size_t len = 0;
     for (int32_t id = 0; id < n; id++) {
         const char *spelling = tdm_tokenizer_spelling(tokenizer, id, &len);
-        TDM_CHECK(spelling == NULL || tdm_tokenizer_find(tokenizer, spelling, len) == id);
+        if (spelling != NULL) { /* found again, or its twin of the same spelling */
+            size_t twin_len = 0;
+            const int32_t twin = tdm_tokenizer_find(tokenizer, spelling, len);
+            const char *twin_spelling = tdm_tokenizer_spelling(tokenizer, twin, &twin_len);
+            TDM_CHECK(twin_spelling != NULL && twin_len == len);
+            TDM_CHECK(memcmp(twin_spelling, spelling, len) == 0);
+        }
         TDM_CHECK((spelling == NULL) == (tdm_tokenizer_kind(tokenizer, id) == TDM_TOKEN_UNUSED));
     }
     TDM_CHECK(tdm_tokenizer_spelling(tokenizer, n, &len) == NULL);
@@ -66,13 +75,37 @@ static void check_use(const tdm_tokenizer *tokenizer, const tdm_alloc *alloc) {
     }
 }
 
+static tdm_status open_any(tdm_tokenizer **out, const tdm_alloc *alloc, const char *data,
+                           size_t size, tdm_error *err) {
+    if (size == 0 || data[0] == '{' || data[0] == '[' || data[0] == ' ' || data[0] == '\n') {
+        return tdm_tokenizer_from_json(out, alloc, data, size, NULL, "fuzz.json", err);
+    }
+    const char *rest = data + 1;
+    const size_t len = size - 1;
+    switch (data[0]) {
+    case 's':
+        return tdm_tokenizer_from_sentencepiece(out, alloc, rest, len, NULL, "tokenizer.model",
+                                                err);
+    case 't':
+        return tdm_tokenizer_from_tiktoken(out, alloc, rest, len, NULL, "qwen.tiktoken", err);
+    case 'k':
+        return tdm_tokenizer_from_tekken(out, alloc, rest, len, NULL, "tekken.json", err);
+    default:
+        break;
+    }
+    const char *nul = memchr(rest, 0, len);
+    const size_t vocab_len = nul != NULL ? (size_t)(nul - rest) : len;
+    const tdm_vocab_files files = {rest, vocab_len, nul != NULL ? nul + 1 : "",
+                                   nul != NULL ? len - vocab_len - 1 : 0};
+    return tdm_tokenizer_from_vocab(out, alloc, &files, NULL, "vocab.json", err);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tdm_alloc_tracker tracker;
     tdm_error err = {TDM_OK, "", "", "", ""};
     tdm_tokenizer *tokenizer = NULL;
     tdm_alloc_tracker_init(&tracker, NULL);
-    const tdm_status status = tdm_tokenizer_from_json(
-        &tokenizer, &tracker.alloc, (const char *)data, size, NULL, "fuzz.json", &err);
+    const tdm_status status = open_any(&tokenizer, &tracker.alloc, (const char *)data, size, &err);
     if (status == TDM_OK) {
         check_vocabulary(tokenizer);
         check_use(tokenizer, &tracker.alloc);

@@ -5,8 +5,10 @@
 Standard library only. Writes tests/fuzz/corpus/{fuzz_tokenizer_json,fuzz_tokenize}/; running it twice gives
 the same bytes. Inputs that a fuzzer found are kept beside them under other names.
 """
+import base64
 import json
 import os
+import struct
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCAB = {"a": 0, "b": 1, "ab": 2, "\u0120": 3, "\u0120a": 4, "c": 5, "<s>": 6, "\u2581": 7, "<0x41>": 8}
@@ -70,6 +72,70 @@ FILES = {
     "hole": tokenizer(model={"vocab": dict(VOCAB, far=60000)}),
     "cut": tokenizer()[:200],
 }
+WORDPIECE = {"type": "WordPiece", "unk_token": "[U]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 9,
+             "vocab": {"[U]": 0, "a": 1, "##b": 2, "hello": 3, ".": 4, "##": 5}}
+UNIGRAM = {"type": "Unigram", "unk_id": 0, "byte_fallback": True,
+           "vocab": [["<unk>", 0.0], ["a", -1.5], ["\u2581a", -2.0], ["ab", -2.25], ["ab", -2.5], ["<0xFF>", -9.0]]}
+
+
+def without_merges(model):
+    root = json.loads(tokenizer())
+    root["model"] = model
+    return root
+
+
+def wordpiece():
+    root = without_merges(WORDPIECE)
+    root.update(normalizer={"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True,
+                            "strip_accents": None, "lowercase": True},
+                pre_tokenizer={"type": "BertPreTokenizer"}, decoder={"type": "WordPiece", "prefix": "##", "cleanup": True})
+    return json.dumps(root).encode()
+
+
+def unigram():
+    root = without_merges(UNIGRAM)
+    blob = bytearray(struct.pack("<I", 2048)) + bytearray(2048) + b"b\0"
+    struct.pack_into("<I", blob, 4, 256 << 10)
+    struct.pack_into("<I", blob, 4 + 4 * (256 ^ 66), (256 ^ 66 ^ 400) << 10 | 0x100 | 66)
+    struct.pack_into("<I", blob, 4 + 4 * 400, 0x80000000)
+    root.update(normalizer=sequence("normalizers", {"type": "Nmt"}, {"type": "StripAccents"},
+                                    {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(bytes(blob)).decode()}),
+                pre_tokenizer={"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"},
+                decoder={"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"})
+    return json.dumps(root).encode()
+
+
+def field(number, wire, payload):
+    head = bytes([number << 3 & 127 | wire]) if number < 16 else bytes([number << 3 & 127 | wire | 128, number >> 4])
+    return head + (bytes([len(payload)]) + payload if wire == 2 else payload)
+
+
+def sentencepiece(model_type):
+    pieces = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3), ("a", -1.0, 1), ("\u2581a", -0.5, 1), ("ab", -2.0, 1),
+              ("b", -3.0, 1), ("<0xFF>", 0.0, 6), ("tag", 0.0, 4)]
+    out = b""
+    for text, score, kind in pieces:
+        out += field(1, 2, field(1, 2, text.encode()) + field(2, 5, struct.pack("<f", score)) + field(3, 0, bytes([kind])))
+    out += field(2, 2, field(3, 0, bytes([model_type])) + field(35, 0, b"\1"))
+    return b"s" + out + field(3, 2, field(1, 2, b"identity") + field(3, 0, b"\1") + field(4, 0, b"\1"))
+
+
+def ranks():
+    tokens = [bytes([b]) for b in range(256)] + [b"ab", b"aa", b"abab", b" a"]
+    return b"t" + b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(tokens))
+
+
+def tekken():
+    tokens = [b"a", b"b", b"ab", b" ", b" a"]
+    return b"k" + json.dumps({"config": {"pattern": "\\w+| ", "default_vocab_size": 8, "default_num_special_tokens": 3},
+                              "vocab": [{"rank": i, "token_bytes": base64.b64encode(t).decode()} for i, t in enumerate(tokens)],
+                              "special_tokens": [{"rank": 1, "token_str": "<s>", "is_control": True}]}).encode()
+
+
+FILES["wordpiece"] = wordpiece()
+FILES["unigram-full"] = unigram()
+OTHERS = {"sentencepiece-unigram": sentencepiece(1), "sentencepiece-bpe": sentencepiece(2), "tiktoken": ranks(), "tekken": tekken(),
+          "vocab": b"v" + json.dumps(VOCAB).encode() + b"\0#version: 0.2\na b\n\xc4\xa0 a\n"}
 TEXTS = ["Hello, world!", "don't  we'LL 123456 \n\n x", "aaaaaaaaaaaaaaa", "e\u0301\u0323 \uac00\u11a8 \ufb01",
          "<|s|>a tag<|s|> tag ", "\u4f60\u597d\u3002 \U0001f44d\U0001f3fd", "HTTPResponse2Go/\r\n", "\x00\x01 \x7f",
          "\u01c5 \u2167\u00bd", "    leading"]
@@ -85,8 +151,10 @@ def write(folder, name, data):
 def main():
     for name, data in FILES.items():
         write("fuzz_tokenizer_json", name + ".json", data)
+    for name, data in OTHERS.items():
+        write("fuzz_tokenizer_json", name + ".bin", data)
     n = 0
-    for pipeline in range(7):
+    for pipeline in range(9):
         for i, text in enumerate(TEXTS):
             if (i + pipeline) % 3 == 0:
                 write("fuzz_tokenize", "text-%02d.bin" % n, bytes([pipeline, (i + pipeline) % 4, 3 + i]) + text.encode())
