@@ -2,8 +2,8 @@
  *
  * What the tests of tokenizers share: the committed kinds with their 79 strings, and comparisons of
  * two tokenizers over them. */
-#ifndef TDM_UNIT_TEXT_TOK_KIT_H
-#define TDM_UNIT_TEXT_TOK_KIT_H
+#ifndef TDM_TESTS_UNIT_TEXT_TOK_KIT_H
+#define TDM_TESTS_UNIT_TEXT_TOK_KIT_H
 
 #include "support/support.h"
 
@@ -28,6 +28,7 @@ static inline tdm_json_doc *tok_parse(const char *folder, const char *name, char
     return doc;
 }
 
+#ifdef TDM_SOURCE_DIR
 static inline tok_kind tok_kind_open(const char *name) {
     char base[SUPPORT_PATH_MAX];
     char folder[SUPPORT_PATH_MAX];
@@ -45,6 +46,7 @@ static inline tok_kind tok_kind_open(const char *name) {
     free(text);
     return kind;
 }
+#endif
 
 static inline void tok_kind_close(tok_kind *kind) {
     tdm_tokenizer_destroy(kind->tokenizer);
