@@ -231,6 +231,12 @@ typedef struct tdm_generation_options {
     size_t n_bias;
     int32_t n_logprobs; /* -1: none; 0: of the chosen token; k <= 20: of the k best too */
     bool skips_special; /* leave special tokens out of the text (default true) */
+    /* Tell the answer's parts apart as the model's dialect writes them (default false). Stop texts
+     * then count in text only, not in reasoning or calls. */
+    bool splits_answer;
+    bool streams_calls;     /* parts of a call as they come; false: a call comes whole or not */
+    const char *tools_json; /* an array; types of arguments that the dialect does not type. NULL:
+                               the tools of the prompt's chat request */
 } tdm_generation_options;
 
 TDM_API void tdm_generation_options_init(tdm_generation_options *options, const tdm_model *model);
@@ -247,12 +253,36 @@ typedef struct tdm_top {
     float logprob;
 } tdm_top;
 
+/* What an answer is made of. The parts of all events, neighbours of one kind and call joined, are
+ * the same however the generation is driven. */
+typedef enum tdm_part_kind {
+    TDM_PART_TEXT,
+    TDM_PART_REASONING,
+    TDM_PART_CALL_BEGIN,     /* text: the function's name; id: the model's own id, or empty */
+    TDM_PART_CALL_ARGUMENTS, /* text: more of the arguments; joined they are one JSON object */
+    TDM_PART_CALL_END,       /* id: as in BEGIN, or one that the model wrote only later */
+    TDM_PART_CALL_DROPPED    /* with streams_calls, in place of END: it was no call after all; what
+                                had been written of it comes as TEXT next */
+} tdm_part_kind;
+
+typedef struct tdm_answer_part {
+    tdm_part_kind kind;
+    const char *text; /* not NUL-terminated */
+    size_t len;
+    const char *id;
+    size_t id_len;
+    int32_t call_idx; /* from 0 in the order of BEGIN; -1 outside calls */
+} tdm_answer_part;
+
 /* One step of a generation. Texts are borrowed until the next call. */
 typedef struct tdm_event {
     int32_t id;       /* the committed token; -1 in an event that only carries text or the end */
     bool is_content;  /* false for the token that ended the answer */
-    const char *text; /* what has become final: whole characters, no part of a stop text */
+    const char *text; /* what has become final: whole characters, no part of a stop text; with
+                         splits_answer the TEXT parts, joined */
     size_t text_len;
+    const tdm_answer_part *parts; /* [n_parts] with splits_answer; may be empty in any event */
+    size_t n_parts;
     float logprob; /* natural logarithm; NaN unless asked for */
     int32_t n_top;
     tdm_top top[TDM_TOP_MAX]; /* descending */
@@ -269,8 +299,8 @@ typedef struct tdm_generation_stats {
 typedef struct tdm_generation tdm_generation;
 
 /* Copies what it needs from prompt and options. Checks that prompt and answer fit the context and
- * that their keys and values fit into free memory.
- * Errors: TDM_E_ARG (a field, named in where), TDM_E_NO_FIT (says positions or bytes), TDM_E_NOMEM.
+ * that their keys and values fit into free memory. splits_answer needs a tokenizer (TDM_E_STATE).
+ * Errors: TDM_E_ARG (a field, named in where), TDM_E_FORMAT (tools_json), TDM_E_NO_FIT (says positions or bytes), TDM_E_NOMEM.
  * Owns: caller destroys, before the model closes. */
 TDM_API TDM_NODISCARD tdm_status tdm_generation_create(tdm_generation **out_generation,
                                                        tdm_model *model, const tdm_prompt *prompt,

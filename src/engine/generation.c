@@ -11,6 +11,7 @@
  * can be repeated. */
 #include "engine/model_priv.h"
 
+#include "engine/answer_stream.h"
 #include "engine/prefill.h"
 #include "engine/prompt_priv.h"
 #include "engine/request.h"
@@ -34,6 +35,10 @@ struct tdm_generation {
     tdm_sampler *sampler;
     tdm_detok *detok; /* NULL without a tokenizer */
     tdm_stops stops;
+    tdm_answer_stream *answer;  /* in place of detok and stops; NULL: the answer is not split */
+    tdm_chat_tools *tools;      /* that answer borrows */
+    tdm_chat_tools *told_tools; /* of the options; NULL: the prompt's */
+    bool splits_answer, streams_calls;
     int32_t *history; /* [history_cap] */
     size_t history_len;
     size_t history_cap;
@@ -190,6 +195,48 @@ static tdm_status make_stops(tdm_generation *g, tdm_error *err) {
     return tdm_stops_init(&g->stops, g->model->alloc, texts, g->request.n_stop, err);
 }
 
+/* A fresh reader of the answer to prompt, in place of the last one. */
+static tdm_status begin_split(tdm_generation *g, const tdm_prompt *prompt, tdm_error *err) {
+    const char *stops[TDM_STOP_MAX];
+    tdm_chat_tools *tools = g->told_tools != NULL ? g->told_tools : prompt->tools;
+    tdm_answer_stream *fresh = NULL;
+    if (!g->splits_answer) {
+        return TDM_OK;
+    }
+    for (size_t i = 0; i < g->request.n_stop; i++) {
+        stops[i] = g->request.stop[i].text;
+    }
+    const tdm_answer_stream_options options = {
+        .dialect = prompt->dialect,
+        .tools = tools != NULL ? tools->list : NULL,
+        .opens_in_reasoning = prompt->opens_in_reasoning,
+        .skips_special = g->request.skips_special,
+        .streams_calls = g->streams_calls,
+        .stops = stops,
+        .n_stops = g->request.n_stop,
+    };
+    TDM_TRY(tdm_answer_stream_create(&fresh, g->model->alloc, g->model->tokenizer, &options, err));
+    tdm_answer_stream_destroy(g->answer);
+    tdm_chat_tools_release(g->tools);
+    g->answer = fresh;
+    g->tools = tdm_chat_tools_retain(tools);
+    return TDM_OK;
+}
+
+static tdm_status make_split(tdm_generation *g, const tdm_prompt *prompt,
+                             const tdm_generation_options *options, tdm_error *err) {
+    if (options == NULL || !options->splits_answer) {
+        return TDM_OK;
+    }
+    TDM_TRY(tdm_model_need_tokenizer(g->model, err));
+    g->splits_answer = true;
+    g->streams_calls = options->streams_calls;
+    if (options->tools_json != NULL) {
+        TDM_TRY(tdm_chat_tools_parse(&g->told_tools, g->model->alloc, options->tools_json, err));
+    }
+    return begin_split(g, prompt, err);
+}
+
 static tdm_status build(tdm_generation *g, const tdm_prompt *prompt,
                         const tdm_generation_options *options, tdm_error *err) {
     tdm_model *model = g->model;
@@ -197,6 +244,7 @@ static tdm_status build(tdm_generation *g, const tdm_prompt *prompt,
     TDM_TRY(take_request(g, prompt, options, err));
     TDM_TRY(set_limits(g, prompt->ids.len, err));
     TDM_TRY(make_stops(g, err));
+    TDM_TRY(make_split(g, prompt, options, err));
     if (tdm_buf_reserve(&g->pieces, PIECE_BYTES) != TDM_OK ||
         tdm_buf_reserve(&g->text, PIECE_BYTES + TDM_STOP_BYTES_MAX) != TDM_OK) {
         return tdm_fail_nomem(err, "an answer's text");
@@ -249,6 +297,9 @@ void tdm_generation_destroy(tdm_generation *g) {
     tdm_sampler_destroy(g->sampler);
     tdm_detok_destroy(g->detok);
     tdm_stops_deinit(&g->stops);
+    tdm_answer_stream_destroy(g->answer);
+    tdm_chat_tools_release(g->tools);
+    tdm_chat_tools_release(g->told_tools);
     tdm_request_deinit(&g->request);
     tdm_mem_free(g->model->alloc, g->history, g->history_cap * sizeof *g->history);
     tdm_buf_deinit(&g->pieces);
@@ -299,6 +350,11 @@ static tdm_status feed(tdm_generation *g, bool *out_done, tdm_error *err) {
 /* Decodes id, and passes the text through the stop texts into g->text. */
 static tdm_status emit_text(tdm_generation *g, int32_t id, bool *out_stopped, tdm_error *err) {
     *out_stopped = false;
+    if (g->answer != NULL) {
+        TDM_TRY(tdm_answer_stream_push(g->answer, id, err));
+        *out_stopped = tdm_answer_stream_is_stopped(g->answer);
+        return TDM_OK;
+    }
     if (g->detok == NULL || id >= tdm_tokenizer_n_vocab(g->model->tokenizer)) {
         return TDM_OK; /* rows that pad the embedding past the vocabulary have no spelling */
     }
@@ -312,6 +368,11 @@ static tdm_status emit_text(tdm_generation *g, int32_t id, bool *out_stopped, td
 /* The tail of the text: half characters replaced, held beginnings of stop texts given out. */
 static tdm_status emit_tail(tdm_generation *g, bool *out_stopped, tdm_error *err) {
     *out_stopped = false;
+    if (g->answer != NULL) {
+        TDM_TRY(tdm_answer_stream_finish(g->answer, err));
+        *out_stopped = tdm_answer_stream_is_stopped(g->answer);
+        return TDM_OK;
+    }
     if (g->detok == NULL) {
         return TDM_OK;
     }
@@ -341,6 +402,21 @@ static void fill_event(tdm_event *event, const tdm_generation *g, const tdm_samp
     for (int32_t i = 0; i < sampled->n_top; i++) {
         event->top[i] = (tdm_top){sampled->top[i].id, sampled->top[i].logprob};
     }
+}
+
+/* The parts of the event, and its text out of them. */
+static tdm_status fill_parts(tdm_event *event, tdm_generation *g, tdm_error *err) {
+    if (g->answer == NULL) {
+        return TDM_OK;
+    }
+    event->parts = tdm_answer_stream_parts(g->answer, &event->n_parts);
+    for (size_t i = 0; i < event->n_parts; i++) {
+        if (event->parts[i].kind == TDM_PART_TEXT &&
+            tdm_buf_append(&g->text, event->parts[i].text, event->parts[i].len) != TDM_OK) {
+            return tdm_fail_nomem(err, "an answer's text");
+        }
+    }
+    return TDM_OK;
 }
 
 /* Adds the sampled id to the committed ones and decides whether the answer goes on. */
@@ -386,6 +462,9 @@ tdm_status tdm_generation_next(tdm_generation *g, tdm_event *out_event, tdm_erro
         return TDM_E_STATE;
     }
     tdm_buf_reset(&g->text);
+    if (g->answer != NULL) {
+        tdm_answer_stream_clear(g->answer);
+    }
     TDM_TRY(feed(g, &is_fed, err));
     if (is_fed) {
         tdm_sampled sampled;
@@ -404,12 +483,22 @@ tdm_status tdm_generation_next(tdm_generation *g, tdm_event *out_event, tdm_erro
     } else {
         TDM_TRY(end_cancelled(g, out_event, err));
     }
+    TDM_TRY(fill_parts(out_event, g, err));
     g->is_finished = out_event->finish != TDM_FINISH_NONE;
     if (g->text.len > 0) {
         out_event->text = g->text.data;
         out_event->text_len = g->text.len;
     }
     return TDM_OK;
+}
+
+/* What a stop text left behind in the detokenizer is no part of the next answer. */
+static tdm_status begin_text(tdm_generation *g, const tdm_prompt *prompt, tdm_error *err) {
+    if (g->detok != NULL) {
+        tdm_buf_reset(&g->pieces);
+        TDM_TRY(tdm_detok_finish(g->detok, &g->pieces, err));
+    }
+    return begin_split(g, prompt, err);
 }
 
 /* Length of what history and prompt share. */
@@ -457,6 +546,7 @@ tdm_status tdm_generation_continue(tdm_generation *g, const tdm_prompt *prompt, 
         return tdm_fail(err, TDM_E_STATE, "the answer has not ended");
     }
     TDM_TRY(set_limits(g, prompt->ids.len, err));
+    TDM_TRY(begin_text(g, prompt, err));
     TDM_TRY(rewind_to(g, (int64_t)kept, err));
     g->history_len = shared;
     tdm_sampler_rewind(g->sampler, shared);

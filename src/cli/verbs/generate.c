@@ -7,6 +7,7 @@
 #include "cli/sampling.h"
 
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 #define EXIT_INTERRUPTED 130
@@ -25,8 +26,13 @@ typedef struct generate_job {
     tdm_buf text;     /* of the answer, kept for JSON */
     tdm_ids ids;      /* of the answer */
     tdm_buf logprobs; /* JSON objects apart by commas */
+    tdm_buf reasoning;
+    tdm_buf call;      /* arguments of the open call */
+    tdm_buf call_name; /* and its name */
+    tdm_buf calls;     /* JSON objects apart by commas */
     tdm_finish finish;
     bool has_logprobs;
+    bool is_split; /* reasoning and calls are told apart from the text */
 } generate_job;
 
 static tdm_status fail_empty(tdm_error *err) {
@@ -133,6 +139,8 @@ static tdm_status text_prompt(generate_job *job, tdm_error *err) {
     const bool is_chat = tdm_args_has(args, TDM_OPT_CHAT) ||
                          (job->facts.has_chat_template && !tdm_args_has(args, TDM_OPT_RAW));
     if (is_chat) {
+        job->is_split = job->cli->is_json && job->facts.dialect != NULL &&
+                        strcmp(job->facts.dialect, "plain") != 0;
         return chat_prompt(job, err);
     }
     for (size_t i = 0; i < sizeof NEEDS_CHAT / sizeof NEEDS_CHAT[0]; i++) {
@@ -219,7 +227,51 @@ static tdm_status keep_logprob(generate_job *job, const tdm_event *event) {
     return tdm_json_writer_status(&w);
 }
 
+/* The open call as a JSON object. */
+static tdm_status keep_call(generate_job *job, const tdm_answer_part *end) {
+    tdm_json_writer w;
+    if (job->calls.len > 0) {
+        TDM_TRY(tdm_buf_append_byte(&job->calls, ','));
+    }
+    tdm_json_writer_init(&w, &job->calls);
+    tdm_json_write_begin_object(&w);
+    tdm_json_write_key(&w, "name");
+    tdm_json_write_text(&w, job->call_name.data, job->call_name.len);
+    tdm_json_write_key(&w, "arguments");
+    tdm_json_write_text(&w, job->call.data, job->call.len);
+    tdm_json_write_key(&w, "id");
+    if (end->id_len > 0) {
+        tdm_json_write_text(&w, end->id, end->id_len);
+    } else {
+        tdm_json_write_null(&w);
+    }
+    tdm_json_write_end_object(&w);
+    return tdm_json_writer_status(&w);
+}
+
+static tdm_status keep_part(generate_job *job, const tdm_answer_part *part) {
+    switch (part->kind) {
+    case TDM_PART_REASONING:
+        return tdm_buf_append(&job->reasoning, part->text, part->len);
+    case TDM_PART_CALL_BEGIN:
+        tdm_buf_reset(&job->call);
+        tdm_buf_reset(&job->call_name);
+        return tdm_buf_append(&job->call_name, part->text, part->len);
+    case TDM_PART_CALL_ARGUMENTS:
+        return tdm_buf_append(&job->call, part->text, part->len);
+    case TDM_PART_CALL_END:
+        return keep_call(job, part);
+    case TDM_PART_TEXT: /* the event's text has it */
+    case TDM_PART_CALL_DROPPED:
+        break;
+    }
+    return TDM_OK;
+}
+
 static tdm_status keep_event(generate_job *job, const tdm_event *event) {
+    for (size_t i = 0; i < event->n_parts; i++) {
+        TDM_TRY(keep_part(job, &event->parts[i]));
+    }
     if (event->id >= 0 && event->is_content) {
         TDM_TRY(tdm_ids_append(&job->ids, event->id, 0, 0));
         if (job->has_logprobs) {
@@ -297,19 +349,24 @@ static void write_ids(tdm_json_writer *w, const char *key, const int32_t *ids, s
     tdm_json_write_end_array(w);
 }
 
-/* The logprobs were written as they came; they go in as they are. */
-static void write_logprobs(generate_job *job, tdm_json_writer *w) {
-    tdm_json_write_key(w, "logprobs");
-    if (!job->has_logprobs) {
-        tdm_json_write_null(w);
-        return;
-    }
+/* A list that was written as it came; it goes in as it is. */
+static void write_kept(tdm_json_writer *w, const char *key, const tdm_buf *list) {
+    tdm_json_write_key(w, key);
     tdm_json_write_begin_array(w);
-    if (job->logprobs.len > 0 &&
-        tdm_buf_append(w->buf, job->logprobs.data, job->logprobs.len) != TDM_OK) {
+    if (list->len > 0 && tdm_buf_append(w->buf, list->data, list->len) != TDM_OK) {
         w->status = TDM_E_NOMEM;
     }
     tdm_json_write_end_array(w);
+}
+
+static void write_split(const generate_job *job, tdm_json_writer *w) {
+    tdm_json_write_key(w, "reasoning");
+    if (job->reasoning.len > 0) {
+        tdm_json_write_text(w, job->reasoning.data, job->reasoning.len);
+    } else {
+        tdm_json_write_null(w);
+    }
+    write_kept(w, "calls", &job->calls);
 }
 
 static tdm_status put_json(generate_job *job, tdm_error *err) {
@@ -332,9 +389,17 @@ static tdm_status put_json(generate_job *job, tdm_error *err) {
     } else {
         tdm_json_write_null(&w);
     }
+    if (job->is_split) {
+        write_split(job, &w);
+    }
     tdm_json_write_key(&w, "finish");
     tdm_json_write_cstr(&w, FINISHES[job->finish]);
-    write_logprobs(job, &w);
+    if (job->has_logprobs) {
+        write_kept(&w, "logprobs", &job->logprobs);
+    } else {
+        tdm_json_write_key(&w, "logprobs");
+        tdm_json_write_null(&w);
+    }
     tdm_json_write_key(&w, "seed");
     tdm_json_write_u64(&w, stats.seed);
     write_timings(job, &stats, &w);
@@ -371,6 +436,7 @@ static tdm_status generate(generate_job *job, tdm_error *err) {
     }
     TDM_TRY_GOTO(status, tdm_cli_sampling_init(&sampling, job->cli, job->model, false, err), done);
     job->has_logprobs = sampling.options.n_logprobs >= 0;
+    sampling.options.splits_answer = job->is_split;
     TDM_TRY_GOTO(
         status,
         tdm_generation_create(&job->generation, job->model, job->prompt, &sampling.options, err),
@@ -392,6 +458,10 @@ tdm_status tdm_verb_generate(tdm_cli *cli, tdm_error *err) {
     tdm_buf_init(&job.tools, cli->alloc, 0);
     tdm_buf_init(&job.text, cli->alloc, 0);
     tdm_buf_init(&job.logprobs, cli->alloc, 0);
+    tdm_buf_init(&job.reasoning, cli->alloc, 0);
+    tdm_buf_init(&job.call, cli->alloc, 0);
+    tdm_buf_init(&job.call_name, cli->alloc, 0);
+    tdm_buf_init(&job.calls, cli->alloc, 0);
     tdm_ids_init(&job.ids, cli->alloc);
     status = tdm_args_has(cli->args, TDM_OPT_IDS) ? TDM_OK : read_prompt(&job, err);
     if (status == TDM_OK) {
@@ -408,6 +478,10 @@ tdm_status tdm_verb_generate(tdm_cli *cli, tdm_error *err) {
     tdm_prompt_destroy(job.prompt);
     tdm_model_close(job.model);
     tdm_ids_deinit(&job.ids);
+    tdm_buf_deinit(&job.calls);
+    tdm_buf_deinit(&job.call_name);
+    tdm_buf_deinit(&job.call);
+    tdm_buf_deinit(&job.reasoning);
     tdm_buf_deinit(&job.logprobs);
     tdm_buf_deinit(&job.text);
     tdm_buf_deinit(&job.tools);
