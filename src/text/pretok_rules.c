@@ -293,18 +293,22 @@ static size_t spell_escapes(const char *pattern, size_t len, char *out, size_t c
         if (is_line_end) {
             out[n++] = '\\';
         }
-        out[n++] = pattern[i] == '\r' ? 'r' : pattern[i] == '\n' ? 'n' : pattern[i];
+        char c = pattern[i];
+        if (is_line_end) {
+            c = c == '\r' ? 'r' : 'n';
+        }
+        out[n++] = c;
     }
     return n;
 }
 
 #define PATTERN_BYTES_MAX 1024
 
-const tdm_scan_rule *tdm_scan_find(const char *raw, size_t raw_len) {
-    char pattern[PATTERN_BYTES_MAX];
-    const size_t len = spell_escapes(raw, raw_len, pattern, sizeof(pattern));
+const tdm_scan_rule *tdm_scan_find(const char *pattern, size_t len) {
+    char spelled[PATTERN_BYTES_MAX];
+    const size_t n = spell_escapes(pattern, len, spelled, sizeof(spelled));
     for (size_t i = 0; i < sizeof(RULES) / sizeof(RULES[0]); i++) {
-        if (strlen(RULES[i].pattern) == len && memcmp(RULES[i].pattern, pattern, len) == 0) {
+        if (strlen(RULES[i].pattern) == n && memcmp(RULES[i].pattern, spelled, n) == 0) {
             return &RULES[i];
         }
     }
