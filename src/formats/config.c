@@ -87,6 +87,8 @@ const tdm_field TDM_MODEL_FIELDS[] = {
      TDM_NEED_NONE,
      POSITIVE_MIN,
      1024.0},
+    {{"logit_scale"}, NULL, AT(logit_scale), TDM_FIELD_F64, TDM_NEED_NONE, POSITIVE_MIN, 1e6},
+    {{"clip_qkv"}, NULL, AT(clip_qkv), TDM_FIELD_F64, TDM_NEED_NONE, POSITIVE_MIN, 1e30},
     {{"embedding_multiplier"},
      NULL,
      AT(embedding_multiplier),

@@ -66,6 +66,9 @@ typedef struct tdm_model_config {
     double final_softcap;     /* of logits; 0: none */
     double embedding_multiplier, attention_multiplier, residual_multiplier; /* 0: absent */
     double logits_scaling; /* divides logits; 0: absent */
+    double logit_scale;    /* multiplies logits; 0: absent */
+    double clip_qkv;       /* 0: none */
+    bool has_qk_norm_flag; /* use_qk_norm */
     bool is_bidirectional; /* use_bidirectional_attention */
     tdm_experts_config experts;
     tdm_rope_config rope;

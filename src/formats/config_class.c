@@ -11,7 +11,8 @@
 #define GEMMA3_TEXT                                                                                \
     .is_tied = true, .has_hidden_activation = true, .n_heads = 8, .n_kv_heads = 4,                 \
     .head_dim = 256, .n_vocab = 262208, .context_max = 131072, .sliding_window = 4096,             \
-    .norm_eps = 1e-6, .theta = 1000000.0, .local_theta = 10000.0, .query_scalar = 256.0
+    .norm_eps = 1e-6, .theta = 1000000.0, .has_local_rope = true, .local_theta = 10000.0,          \
+    .query_scalar = 256.0
 
 static const tdm_class_default CLASSES[] = {
     {.family = "llama", .norm_eps = 1e-6, .theta = 10000.0},
@@ -67,6 +68,19 @@ static const tdm_class_default CLASSES[] = {
     {.family = "lfm2", .is_tied = true, .norm_eps = 1e-5, .theta = 1000000.0},
     {.family = "phi3", .norm_eps = 1e-5, .theta = 10000.0},
     {.family = "granite", .norm_eps = 1e-6, .theta = 10000.0},
+    {.family = "ministral", .sliding_window = 4096, .norm_eps = 1e-6, .theta = 10000.0},
+    {.family = "cohere", .is_tied = true, .norm_eps = 1e-5, .theta = 500000.0},
+    {.family = "cohere2",
+     .is_tied = true,
+     .sliding_window = 4096,
+     .norm_eps = 1e-5,
+     .theta = 10000.0},
+    {.family = "olmo", .norm_eps = 1e-5, .theta = 10000.0},
+    {.family = "olmo3",
+     .has_local_rope = true,
+     .sliding_window = 4096,
+     .norm_eps = 1e-5,
+     .theta = 500000.0},
     {.family = "olmo2", .norm_eps = 1e-5, .theta = 10000.0},
     {.family = "gpt_oss", .head_dim = 64, .sliding_window = 128, .theta = 150000.0},
 };

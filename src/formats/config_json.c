@@ -126,15 +126,17 @@ static tdm_status find_rope(const tdm_config_source *source, tdm_config_source *
 /* The rope of sliding layers, in either generation: an object of its own, or a base beside
  * rope_theta that no scaling touches. */
 static tdm_status read_local_rope(tdm_model_config *out, const tdm_config_source *source,
-                                  const tdm_json *sliding, double theta_default) {
+                                  const tdm_json *sliding, const tdm_class_default *class) {
     static const char KEY[] = "rope_local_base_freq";
     tdm_rope_config *rope = &out->rope_local;
     tdm_config_source own = *source;
     const char *path = NULL;
     const tdm_field base = {{KEY}, NULL, 0, TDM_FIELD_F64, TDM_NEED_NONE, 1e-30, 1e30};
     bool has_object = tdm_json_is(sliding, TDM_JSON_OBJECT);
+    double theta_default = class != NULL ? class->local_theta : 0.0;
     *rope = out->rope;
-    if (!has_object && theta_default == 0.0 && tdm_config_find(source, KEY, &path) == NULL) {
+    if (!has_object && (class == NULL || !class->has_local_rope) &&
+        tdm_config_find(source, KEY, &path) == NULL) {
         return TDM_OK;
     }
     out->has_local_rope = true;
@@ -179,7 +181,7 @@ static tdm_status read_rope(tdm_model_config *out, const tdm_config_source *sour
         }
     }
     TDM_TRY(tdm_rope_check(rope, &rope_source, out->context_max));
-    return read_local_rope(out, source, sliding, class != NULL ? class->local_theta : 0.0);
+    return read_local_rope(out, source, sliding, class);
 }
 
 /* ---- layers ---- */
@@ -420,6 +422,7 @@ static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *sou
     out->has_attention_bias = class != NULL && class->is_attention_biased;
     TDM_TRY(tdm_config_bool(source, "attention_bias", &out->has_attention_bias));
     TDM_TRY(tdm_config_bool(source, "use_bias", &out->has_bias));
+    TDM_TRY(tdm_config_bool(source, "use_qk_norm", &out->has_qk_norm_flag));
     TDM_TRY(tdm_config_bool(source, "qkv_bias", &out->has_qkv_bias));
     TDM_TRY(tdm_config_bool(source, "mlp_bias", &out->has_mlp_bias));
     TDM_TRY(read_bidirectional(out, source));

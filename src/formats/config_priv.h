@@ -74,7 +74,8 @@ typedef struct tdm_class_default {
     int64_t context_max;
     double norm_eps, theta;
     double rotary_fraction; /* 0: all of a head */
-    double local_theta;     /* of sliding layers that rotate by a base of their own */
+    bool has_local_rope;    /* sliding layers have a rope of their own, which no scaling touches */
+    double local_theta;     /* of it; 0: that of the other layers */
     double query_scalar, attention_softcap, final_softcap;
 } tdm_class_default;
 

@@ -11,11 +11,12 @@
 #include <string.h>
 
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_GEMMA,      &TDM_FAMILY_GEMMA2, &TDM_FAMILY_GEMMA3,    &TDM_FAMILY_GLM4,
-    &TDM_FAMILY_GRANITE,    &TDM_FAMILY_LFM2,   &TDM_FAMILY_LLAMA,     &TDM_FAMILY_MISTRAL,
-    &TDM_FAMILY_MIXTRAL,    &TDM_FAMILY_OLMO2,  &TDM_FAMILY_PHI3,      &TDM_FAMILY_QWEN2,
-    &TDM_FAMILY_QWEN2_MOE,  &TDM_FAMILY_QWEN3,  &TDM_FAMILY_QWEN3_MOE, &TDM_FAMILY_SMOLLM3,
-    &TDM_FAMILY_STARCODER2,
+    &TDM_FAMILY_COHERE,  &TDM_FAMILY_COHERE2,    &TDM_FAMILY_GEMMA,   &TDM_FAMILY_GEMMA2,
+    &TDM_FAMILY_GEMMA3,  &TDM_FAMILY_GLM4,       &TDM_FAMILY_GRANITE, &TDM_FAMILY_LFM2,
+    &TDM_FAMILY_LLAMA,   &TDM_FAMILY_MINISTRAL,  &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,
+    &TDM_FAMILY_OLMO,    &TDM_FAMILY_OLMO2,      &TDM_FAMILY_OLMO3,   &TDM_FAMILY_PHI3,
+    &TDM_FAMILY_QWEN2,   &TDM_FAMILY_QWEN2_MOE,  &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE,
+    &TDM_FAMILY_SMOLLM3, &TDM_FAMILY_STARCODER2,
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
 
@@ -42,7 +43,7 @@ static bool is_named(const tdm_family *family, const tdm_model_config *config) {
 
 static tdm_status find_family(const tdm_model_config *config, const tdm_family **out,
                               tdm_error *err) {
-    char known[320];
+    char known[400];
     for (size_t i = 0; i < N_FAMILIES; i++) {
         if (is_named(FAMILIES[i], config)) {
             *out = FAMILIES[i];
@@ -86,6 +87,12 @@ static tdm_status refuse(const tdm_model_config *config, tdm_error *err, const c
 static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
     if (config->value_dim != config->head_dim) {
         return refuse(config, err, "value_length", "values of another width than keys");
+    }
+    if (config->has_qk_norm_flag) {
+        return refuse(config, err, "use_qk_norm", "norms with weights for each head");
+    }
+    if (config->clip_qkv > 0.0) {
+        return refuse(config, err, "clip_qkv", "a bound on q, k and v");
     }
     if (config->is_bidirectional) {
         return refuse(config, err, "use_bidirectional_attention", "attention to later tokens");
@@ -215,4 +222,11 @@ tdm_status tdm_experts_spec_init(const tdm_model_config *config, tdm_decoder_spe
         spec->layers[i].has_experts = true;
     }
     return TDM_OK;
+}
+
+void tdm_window_layers(const tdm_model_config *config, int32_t period, tdm_decoder_spec *spec) {
+    for (int32_t i = 0; config->n_layer_types == 0 && i < config->n_layers; i++) {
+        bool is_sliding = period == 0 || (i + 1) % period != 0;
+        spec->layers[i].window = is_sliding ? config->sliding_window : 0;
+    }
 }

@@ -30,6 +30,7 @@ typedef enum tdm_block_template {
     TDM_BLOCK_PRE,      /* x += f(norm x) */
     TDM_BLOCK_POST,     /* x += norm f(x) */
     TDM_BLOCK_SANDWICH, /* x += norm f(norm x) */
+    TDM_BLOCK_PARALLEL, /* x += attention(norm x) + mlp(the same norm x) */
     TDM_BLOCK_COUNT
 } tdm_block_template;
 
@@ -43,7 +44,9 @@ typedef enum tdm_naming {
 
 typedef enum tdm_norm_kind {
     TDM_NORM_RMS,
-    TDM_NORM_LAYER /* mean taken off too, and a bias */
+    TDM_NORM_LAYER,         /* mean taken off too, and a bias */
+    TDM_NORM_LAYER_NO_BIAS, /* the same without */
+    TDM_NORM_LAYER_BARE     /* without weights too: no tensors */
 } tdm_norm_kind;
 
 typedef enum tdm_mlp_kind {
@@ -114,6 +117,8 @@ typedef struct tdm_family {
     tdm_status (*describe)(const tdm_model_config *config, tdm_decoder_spec *spec, tdm_error *err);
 } tdm_family;
 
+extern const tdm_family TDM_FAMILY_COHERE;
+extern const tdm_family TDM_FAMILY_COHERE2;
 extern const tdm_family TDM_FAMILY_GEMMA;
 extern const tdm_family TDM_FAMILY_GEMMA2;
 extern const tdm_family TDM_FAMILY_GEMMA3;
@@ -121,9 +126,12 @@ extern const tdm_family TDM_FAMILY_GLM4;
 extern const tdm_family TDM_FAMILY_GRANITE;
 extern const tdm_family TDM_FAMILY_LFM2;
 extern const tdm_family TDM_FAMILY_LLAMA;
+extern const tdm_family TDM_FAMILY_MINISTRAL;
 extern const tdm_family TDM_FAMILY_MISTRAL;
 extern const tdm_family TDM_FAMILY_MIXTRAL;
+extern const tdm_family TDM_FAMILY_OLMO;
 extern const tdm_family TDM_FAMILY_OLMO2;
+extern const tdm_family TDM_FAMILY_OLMO3;
 extern const tdm_family TDM_FAMILY_PHI3;
 extern const tdm_family TDM_FAMILY_QWEN2;
 extern const tdm_family TDM_FAMILY_QWEN2_MOE;
@@ -145,6 +153,14 @@ TDM_NODISCARD tdm_status tdm_experts_spec_init(const tdm_model_config *config,
 
 /* Which layers of a qwen with experts have them. */
 void tdm_qwen_moe_layers(const tdm_model_config *config, tdm_decoder_spec *spec);
+
+/* Windows by layer_types where the config has them, else in all layers but each period-th (period 0:
+ * in all), and none without a sliding_window. */
+void tdm_window_layers(const tdm_model_config *config, int32_t period, tdm_decoder_spec *spec);
+
+/* Of cohere and cohere2: all but windows. */
+TDM_NODISCARD tdm_status tdm_cohere_spec_init(const tdm_model_config *config,
+                                              tdm_decoder_spec *spec, tdm_error *err);
 
 /* Of gemma 1 to 3: everything that the three have in common, GELU and the scaled embedding
  * included. */

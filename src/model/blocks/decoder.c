@@ -62,7 +62,7 @@ static tdm_status prepare(tdm_decoder *d, const tdm_step *step, int64_t *out_tok
 static const float *enter(const tdm_decoder *d, const tdm_norm_pair *norms, int64_t n) {
     const tdm_scratch *s = &d->scratch;
     if (norms->pre.weight == NULL) {
-        return s->x;
+        return norms->is_shared ? s->h : s->x;
     }
     tdm_norm_forward(&norms->pre, d->backend, s->h, s->x, n, d->dims.hidden, d->dims.norm_eps);
     return s->h;

@@ -19,6 +19,7 @@ static const struct {
 } TEMPLATES[TDM_BLOCK_COUNT] = {
     [TDM_BLOCK_PRE] = {TDM_ROLE_ATTENTION_NORM, NONE, TDM_ROLE_MLP_NORM, NONE},
     [TDM_BLOCK_POST] = {NONE, TDM_ROLE_ATTENTION_POST_NORM, NONE, TDM_ROLE_MLP_POST_NORM},
+    [TDM_BLOCK_PARALLEL] = {TDM_ROLE_ATTENTION_NORM, NONE, NONE, NONE},
     [TDM_BLOCK_SANDWICH] = {TDM_ROLE_ATTENTION_NORM, TDM_ROLE_ATTENTION_POST_NORM,
                             TDM_ROLE_MLP_PRE_NORM, TDM_ROLE_MLP_POST_NORM},
 };
@@ -48,12 +49,28 @@ static tdm_status load_bias(tdm_norm *norm, tdm_loader *loader, tdm_role role, i
     return tdm_fail(err, TDM_E_UNSUPPORTED, "a layer norm here has no name for its bias");
 }
 
+/* Weights of a norm that has none. */
+static tdm_status load_ones(tdm_norm *norm, tdm_loader *loader, int64_t dim, tdm_error *err) {
+    float *ones = tdm_arena_calloc(loader->arena, (size_t)dim, sizeof *ones);
+    if (ones == NULL) {
+        return tdm_fail_nomem(err, "a norm's weights");
+    }
+    for (int64_t i = 0; i < dim; i++) {
+        ones[i] = 1.0F;
+    }
+    norm->weight = ones;
+    return TDM_OK;
+}
+
 tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, const tdm_decoder_spec *spec,
                          tdm_role role, int32_t layer, int64_t dim, tdm_error *err) {
     const float *stored = NULL;
     float *moved = NULL;
-    TDM_TRY(tdm_loader_vector(loader, tdm_role_of(spec, role), layer, dim, &stored, err));
     norm->kind = spec->norm;
+    if (norm->kind == TDM_NORM_LAYER_BARE) {
+        return load_ones(norm, loader, dim, err);
+    }
+    TDM_TRY(tdm_loader_vector(loader, tdm_role_of(spec, role), layer, dim, &stored, err));
     norm->weight = stored;
     if (norm->kind == TDM_NORM_LAYER) {
         TDM_TRY(load_bias(norm, loader, role, layer, dim, err));
@@ -82,6 +99,7 @@ tdm_status tdm_norm_pairs_load(tdm_norm_pair *attention, tdm_norm_pair *mlp, tdm
                   {TEMPLATES[spec->block].attention_post, &attention->post},
                   {TEMPLATES[spec->block].mlp_pre, &mlp->pre},
                   {TEMPLATES[spec->block].mlp_post, &mlp->post}};
+    mlp->is_shared = spec->block == TDM_BLOCK_PARALLEL;
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         if (wanted[i].role != NONE) {
             TDM_TRY(
@@ -93,7 +111,7 @@ tdm_status tdm_norm_pairs_load(tdm_norm_pair *attention, tdm_norm_pair *mlp, tdm
 
 void tdm_norm_forward(const tdm_norm *norm, tdm_backend *backend, float *out, const float *x,
                       int64_t n, int64_t dim, float eps) {
-    if (norm->kind == TDM_NORM_LAYER) {
+    if (norm->kind != TDM_NORM_RMS) {
         tdm_op_layer_norm(backend, out, dim, x, dim, norm->weight, norm->bias, n, dim, eps);
     } else {
         tdm_op_rms_norm(backend, out, dim, x, dim, norm->weight, n, dim, eps);

@@ -15,6 +15,7 @@ typedef struct tdm_norm {
 /* Those before and after attention, or before and after the MLP. */
 typedef struct tdm_norm_pair {
     tdm_norm pre, post;
+    bool is_shared; /* no pre: the block reads what the one before it read */
 } tdm_norm_pair;
 
 /* The vector of role with the spec's offset added (the file's own memory where nothing has to be

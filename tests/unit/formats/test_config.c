@@ -282,6 +282,15 @@ static void factors_and_class_defaults(void **state) {
     c = must_read("{\"model_type\":\"starcoder2\"," BASE ",\"use_bias\":false}");
     assert_false(c.has_bias);
     assert_true(c.is_tied && c.norm_eps == 1e-5);
+    c = must_read("{\"model_type\":\"olmo3\"," BASE ",\"rope_theta\":7,"
+                  "\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4}}");
+    assert_int_equal(c.rope.kind, TDM_ROPE_YARN);
+    assert_int_equal(c.rope_local.kind, TDM_ROPE_DEFAULT); /* a scaling is for full layers */
+    assert_true(c.has_local_rope && c.rope.theta == 7.0 && c.rope_local.theta == 7.0);
+    c = must_read("{\"model_type\":\"cohere\"," BASE ",\"logit_scale\":0.5,\"use_qk_norm\":true}");
+    assert_true(c.logit_scale == 0.5 && c.has_qk_norm_flag && c.rope.theta == 5e5);
+    c = must_read("{\"model_type\":\"olmo\"," BASE ",\"clip_qkv\":8}");
+    assert_true(c.clip_qkv == 8.0 && c.norm_eps == 1e-5);
     refuse("{\"model_type\":\"granite\"," BASE ",\"logits_scaling\":0}", TDM_E_FORMAT,
            "logits_scaling");
     refuse("{\"model_type\":\"phi3\"," BASE ",\"rope_scaling\":{\"type\":\"longrope\","

@@ -221,8 +221,48 @@ static void knobs_of_the_dense_families(void **state) {
     describe(&config);
     assert_int_equal(spec.block, TDM_BLOCK_POST);
     assert_int_equal(spec.qk_norm, TDM_QK_NORM_FULL);
+    config = plain("olmo", TDM_CONTAINER_SAFETENSORS);
+    describe(&config);
+    assert_int_equal(spec.norm, TDM_NORM_LAYER_BARE);
+    config.clip_qkv = 8.0;
+    refuse(&config, "clip_qkv");
+    config = plain("cohere", TDM_CONTAINER_SAFETENSORS);
+    describe(&config);
+    assert_int_equal(spec.block, TDM_BLOCK_PARALLEL);
+    assert_true(spec.logit_divisor == 16.0F);
+    config.has_qk_norm_flag = true;
+    refuse(&config, "use_qk_norm");
     config = plain("glm4", TDM_CONTAINER_GGUF); /* no golden shows such a file */
     refuse(&config, "general.architecture");
+}
+
+static void windows_by_period(void **state) {
+    tdm_model_config config = plain("cohere2", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    config.sliding_window = 8;
+    describe(&config);
+    for (int32_t i = 0; i < 12; i++) {
+        assert_int_equal(spec.layers[i].window, i % 4 == 3 ? 0 : 8);
+        assert_int_equal(spec.layers[i].has_rope, i % 4 != 3); /* who sees all does not rotate */
+    }
+    config.sliding_period = 2;
+    describe(&config);
+    assert_int_equal(spec.layers[1].window, 0);
+    config = plain("olmo3", TDM_CONTAINER_SAFETENSORS);
+    config.has_local_rope = true;
+    config.sliding_window = 8;
+    describe(&config);
+    assert_true(spec.ropes[spec.layers[0].rope_idx].theta == 1e4);
+    assert_true(spec.ropes[spec.layers[3].rope_idx].theta == 1e6);
+    config = plain("ministral", TDM_CONTAINER_SAFETENSORS);
+    config.sliding_window = 8;
+    describe(&config);
+    assert_int_equal(spec.layers[11].window, 8);
+    config.n_layer_types = 12;
+    config.is_sliding[1] = 1;
+    describe(&config);
+    assert_int_equal(spec.layers[11].window, 0);
+    assert_int_equal(spec.layers[1].window, 8);
 }
 
 static void lfm2_convolves_where_the_config_says(void **state) {
@@ -293,7 +333,7 @@ static void every_family_has_a_name(void **state) {
         }
         n++;
     }
-    assert_true(n >= 17);
+    assert_true(n >= 22);
 }
 
 int main(void) {
@@ -303,6 +343,7 @@ int main(void) {
         cmocka_unit_test(gemma3_turns_local_layers_by_their_own_base),
         cmocka_unit_test(experts_stand_where_the_config_says),
         cmocka_unit_test(knobs_of_the_dense_families),
+        cmocka_unit_test(windows_by_period),
         cmocka_unit_test(lfm2_convolves_where_the_config_says),
         cmocka_unit_test(what_no_block_does_is_refused),
         cmocka_unit_test(every_family_has_a_name),
