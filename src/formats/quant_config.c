@@ -5,6 +5,7 @@
  * the two is damaged. */
 #include "formats/quant_config.h"
 
+#include "base/arith.h"
 #include "tensor/weight.h"
 
 #include <string.h>
@@ -186,10 +187,12 @@ tdm_quant_answer tdm_quant_config_ask(const tdm_quant_config *config, const char
 
 tdm_status tdm_quant_from_shapes(tdm_quant *out, int64_t n_in, int64_t words, int64_t groups,
                                  tdm_dtype scales_dtype, tdm_error *err) {
+    int64_t row_bits = 0;
     *out = (tdm_quant){0};
     if (n_in > 0 && groups > 0 && words > 0 && words <= n_in && groups <= n_in &&
-        n_in <= INT32_MAX && n_in % groups == 0 && words * 32 % n_in == 0) {
-        int32_t bits = (int32_t)(words * 32 / n_in);
+        n_in <= INT32_MAX && tdm_mul_i64(words, 32, &row_bits) && n_in % groups == 0 &&
+        row_bits % n_in == 0) {
+        int32_t bits = (int32_t)(row_bits / n_in);
         int32_t group = (int32_t)(n_in / groups);
         for (int i = TDM_WEIGHT_AFFINE; i <= TDM_WEIGHT_NVFP4; ++i) {
             tdm_weight_mode mode = (tdm_weight_mode)i;
