@@ -114,7 +114,10 @@ tdm_status tdm_input_ids(const tdm_alloc *alloc, const char *path, tdm_ids *ids,
     tdm_buf buf;
     tdm_buf_init(&buf, alloc, 0);
     TDM_TRY_GOTO(status, tdm_input_read(&buf, path, err), done);
-    TDM_TRY_GOTO(status, tdm_json_parse(&doc, alloc, buf.data, buf.len, NULL, name, err), done);
+    TDM_TRY_GOTO(
+        status,
+        tdm_json_parse(&doc, alloc, buf.data, buf.len, &TDM_JSON_LIMITS_TOKENIZER, name, err),
+        done);
     status = tdm_input_ids_of(tdm_json_doc_root(doc), name, ids, err);
 done:
     tdm_json_doc_destroy(doc);

@@ -74,7 +74,8 @@ done:
 static tdm_status parse_and_put(detokenize_job *job, const char *text, size_t len, const char *name,
                                 bool is_json, tdm_error *err) {
     tdm_json_doc *doc = NULL;
-    tdm_status status = tdm_json_parse(&doc, job->cli->alloc, text, len, NULL, name, err);
+    tdm_status status =
+        tdm_json_parse(&doc, job->cli->alloc, text, len, &TDM_JSON_LIMITS_TOKENIZER, name, err);
     if (status == TDM_OK) {
         status = put_text(job, tdm_json_doc_root(doc), name, is_json, err);
     }
