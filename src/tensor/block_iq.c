@@ -6,9 +6,7 @@
 #include "tensor/iq_priv.h"
 
 #include "tensor/half.h"
-
-static const int8_t LEVELS_IQ2[4] = {8, 25, 43, 0};
-static const int8_t LEVELS_IQ3_XXS[8] = {4, 12, 20, 28, 36, 44, 52, 62};
+#include "tensor/levels.h"
 
 /* Seven sign bits; the eighth makes their number even. */
 static unsigned even_signs(unsigned seven) {
@@ -21,7 +19,7 @@ static unsigned even_signs(unsigned seven) {
 /* Eight weights of an entry of two-bit levels. */
 static void eight(uint16_t entry, unsigned signs, int8_t *out) {
     for (int i = 0; i < 8; ++i) {
-        int8_t level = LEVELS_IQ2[(entry >> (2 * i)) & 3];
+        int8_t level = TDM_LEVELS_IQ2[(entry >> (2 * i)) & 3];
         out[i] = (int8_t)(((signs >> i) & 1u) != 0 ? -level : level);
     }
 }
@@ -30,7 +28,7 @@ static void eight(uint16_t entry, unsigned signs, int8_t *out) {
 static void four(uint16_t entry, bool is_odd, unsigned signs, int8_t *out) {
     for (int i = 0; i < 4; ++i) {
         int k = (entry >> (3 * i)) & 7;
-        int level = is_odd ? 2 * k + 1 : LEVELS_IQ3_XXS[k];
+        int level = is_odd ? 2 * k + 1 : TDM_LEVELS_IQ3_XXS[k];
         out[i] = (int8_t)(((signs >> i) & 1u) != 0 ? -level : level);
     }
 }

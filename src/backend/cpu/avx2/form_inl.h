@@ -11,7 +11,7 @@
  *     A8          bytes + 128   the same, and f32 mins              affine of 8 bits
  *     IQ4 E2M1    table of 16   f32 for each block                  IQ4_NL IQ4_XS, MXFP4 of both kinds
  *     E2M1_PAIR   table of 16   f32 for each half block             NVFP4 of both kinds
- *     C8, C8_PAIR bytes         f32 for each block, half block      IQ1, IQ2, IQ3
+ *     IQ1 .. IQ3  table of 16   the same two kinds                  codebook types
  *     Q2_K Q3_K   2 and 4 bits  integers for each half, f16 for 8   themselves */
 #ifndef TDM_BACKEND_CPU_AVX2_FORM_INL_H
 #define TDM_BACKEND_CPU_AVX2_FORM_INL_H
@@ -40,8 +40,12 @@ enum {
     FORM_IQ4,
     FORM_E2M1,
     FORM_E2M1_PAIR,
-    FORM_C8,
-    FORM_C8_PAIR,
+    FORM_IQ3_XXS,
+    FORM_IQ3_S,
+    FORM_IQ2,
+    FORM_IQ2_PAIR,
+    FORM_IQ1,
+    FORM_IQ1_PAIR,
     FORM_COUNT
 };
 
@@ -66,8 +70,6 @@ TDM_INLINE int form_bits(int form) {
         return 6;
     case FORM_Q8_0:
     case FORM_A8:
-    case FORM_C8:
-    case FORM_C8_PAIR:
         return 8;
     default:
         return 4;
@@ -75,7 +77,7 @@ TDM_INLINE int form_bits(int form) {
 }
 
 TDM_INLINE int form_has_table(int form) {
-    return form == FORM_IQ4 || form == FORM_E2M1 || form == FORM_E2M1_PAIR;
+    return form >= FORM_IQ4;
 }
 
 /* Whether a vector of weights is signed once it is in a register. */
@@ -116,7 +118,7 @@ TDM_INLINE int form_has_halves(int form) {
 
 /* f32 scales of the halves. */
 TDM_INLINE int form_is_pair(int form) {
-    return form == FORM_E2M1_PAIR || form == FORM_C8_PAIR;
+    return form == FORM_E2M1_PAIR || form == FORM_IQ2_PAIR || form == FORM_IQ1_PAIR;
 }
 
 /* u8 scales and mins under f16 ones. */
@@ -130,8 +132,27 @@ TDM_INLINE int form_has_period(int form) {
 }
 
 /* The sixteen values of a table form. */
+TDM_INLINE const int8_t *form_levels(int form) {
+    switch (form) {
+    case FORM_IQ4:
+        return TDM_LEVELS_IQ4;
+    case FORM_IQ3_XXS:
+        return TDM_LEVELS_IQ3_XXS;
+    case FORM_IQ3_S:
+        return TDM_LEVELS_IQ3_S;
+    case FORM_IQ2:
+    case FORM_IQ2_PAIR:
+        return TDM_LEVELS_IQ2;
+    case FORM_IQ1:
+    case FORM_IQ1_PAIR:
+        return TDM_LEVELS_IQ1;
+    default:
+        return TDM_LEVELS_E2M1;
+    }
+}
+
 TDM_INLINE __m256i form_table(int form) {
-    const int8_t *levels = form == FORM_IQ4 ? TDM_LEVELS_IQ4 : TDM_LEVELS_E2M1;
+    const int8_t *levels = form_levels(form);
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)levels));
 }
 

@@ -6,7 +6,7 @@
  *
  * How many vectors fit 16 bits: |sum| <= 2 * vectors * largest * 127 <= 32767 gives 8 for 4 bits,
  * 4 for 5 bits, 2 for 6 bits; signed weights are multiplied as |w| * (x with w's sign): 1 vector of
- * bytes up to 128, 8 of E2M1's levels up to 12. */
+ * bytes up to 128, 2 of levels up to 62, 8 of levels up to 15. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
 #include "backend/cpu/avx2/linear_i8_inl.h"
@@ -24,8 +24,18 @@ TDM_INLINE int sum_depth(int form) {
         return 2;
     case 5:
         return 4;
+    default:
+        break;
+    }
+    switch (form) {
+    case FORM_IQ4:
+        return 1;
+    case FORM_IQ3_XXS:
+    case FORM_IQ2:
+    case FORM_IQ2_PAIR:
+        return 2;
     default: /* halves that are summed apart end after four vectors */
-        return form == FORM_IQ4 ? 1 : form_is_pair(form) || form_has_halves(form) ? 4 : 8;
+        return form_is_pair(form) || form_has_halves(form) ? 4 : 8;
     }
 }
 

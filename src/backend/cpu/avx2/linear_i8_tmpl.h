@@ -227,8 +227,12 @@ typedef void (*panels_fn)(const tdm_cpu_linear_job *job, int64_t row0, int64_t r
     X(IQ4)                                                                                         \
     X(E2M1)                                                                                        \
     X(E2M1_PAIR)                                                                                   \
-    X(C8)                                                                                          \
-    X(C8_PAIR)
+    X(IQ3_XXS)                                                                                     \
+    X(IQ3_S)                                                                                       \
+    X(IQ2)                                                                                         \
+    X(IQ2_PAIR)                                                                                    \
+    X(IQ1)                                                                                         \
+    X(IQ1_PAIR)
 
 FORMS(PANELS)
 

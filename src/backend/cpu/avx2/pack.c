@@ -62,14 +62,18 @@ static int form_of(const tdm_weight *w) {
     case TDM_DTYPE_NVFP4:
         return FORM_E2M1_PAIR;
     case TDM_DTYPE_IQ1_S:
-    case TDM_DTYPE_IQ2_XXS:
-    case TDM_DTYPE_IQ3_XXS:
-    case TDM_DTYPE_IQ3_S:
-        return FORM_C8;
+        return FORM_IQ1;
     case TDM_DTYPE_IQ1_M:
+        return FORM_IQ1_PAIR;
+    case TDM_DTYPE_IQ2_XXS:
+        return FORM_IQ2;
     case TDM_DTYPE_IQ2_XS:
     case TDM_DTYPE_IQ2_S:
-        return FORM_C8_PAIR;
+        return FORM_IQ2_PAIR;
+    case TDM_DTYPE_IQ3_XXS:
+        return FORM_IQ3_XXS;
+    case TDM_DTYPE_IQ3_S:
+        return FORM_IQ3_S;
     default: /* the rest have forms of their own name */
         return (int)w->dtype;
     }
@@ -210,9 +214,9 @@ static void gather(const tdm_weight *w, int64_t row0, int64_t b, tdm_block32 blo
     }
 }
 
-/* Codes by level (as a byte) of a table form; zero's is 0, not 8. */
+/* Codes by level (as a byte) of a table form: the lowest where two stand for one level. */
 static void invert_table(int form, uint8_t codes[256]) {
-    const int8_t *levels = form == FORM_IQ4 ? TDM_LEVELS_IQ4 : TDM_LEVELS_E2M1;
+    const int8_t *levels = form_levels(form);
     for (int i = 15; i >= 0; --i) {
         codes[(uint8_t)levels[i]] = (uint8_t)i;
     }
@@ -278,7 +282,7 @@ static void put_scales(int form, const tdm_block32 blocks[8], uint8_t *p) {
 static void pack_any(const tdm_weight *w, int64_t panel) {
     int form = w->layout;
     int32_t period = packed_period(form, w->period);
-    uint8_t codes[256];
+    uint8_t codes[256] = {0}; /* rows past the last are zeros, with scale zero */
     uint8_t *p = (uint8_t *)w->packed + (size_t)panel * packed_panel(form, w->n_in, w->period);
     invert_table(form, codes);
     for (int64_t b = 0; b < w->n_in / 32; ++b) {
