@@ -9,28 +9,28 @@
 #include <string.h>
 #include <utf8proc.h>
 
-typedef enum fate { FATE_KEPT, FATE_DROPPED, FATE_SPACE, FATE_SPACED } fate;
+typedef enum fate { TDM_FATE_KEPT, TDM_FATE_DROPPED, TDM_FATE_SPACE, TDM_FATE_SPACED } fate;
 
 static fate fate_nmt(uint32_t cp) {
     if ((cp >= 0x01 && cp <= 0x08) || cp == 0x0B || (cp >= 0x0E && cp <= 0x1F) || cp == 0x7F ||
         cp == 0x8F || cp == 0x9F) {
-        return FATE_DROPPED;
+        return TDM_FATE_DROPPED;
     }
     return cp == 0x09 || cp == 0x0A || cp == 0x0C || cp == 0x0D || cp == 0x1680 ||
                    (cp >= 0x200B && cp <= 0x200F) || cp == 0x2028 || cp == 0x2029 || cp == 0x2581 ||
                    cp == 0xFEFF || cp == 0xFFFD
-               ? FATE_SPACE
-               : FATE_KEPT;
+               ? TDM_FATE_SPACE
+               : TDM_FATE_KEPT;
 }
 
 static fate fate_clean(uint32_t cp) {
     if (cp < 0x7F && cp >= 0x20) {
-        return FATE_KEPT;
+        return TDM_FATE_KEPT;
     }
     if (tdm_unicode_is_older(TDM_OLDER_CONTROL, cp)) {
-        return FATE_DROPPED;
+        return TDM_FATE_DROPPED;
     }
-    return tdm_unicode_is_space(cp) ? FATE_SPACE : FATE_KEPT;
+    return tdm_unicode_is_space(cp) ? TDM_FATE_SPACE : TDM_FATE_KEPT;
 }
 
 static fate fate_cjk(uint32_t cp) {
@@ -39,7 +39,7 @@ static fate fate_cjk(uint32_t cp) {
                         (cp >= 0x20000 && cp <= 0x2A6DF) || (cp >= 0x2A700 && cp <= 0x2B81F) ||
                         (cp >= 0x2B920 && cp <= 0x2CEAF) || (cp >= 0xF900 && cp <= 0xFAFF) ||
                         (cp >= 0x2F800 && cp <= 0x2FA1F);
-    return is_cjk ? FATE_SPACED : FATE_KEPT;
+    return is_cjk ? TDM_FATE_SPACED : TDM_FATE_KEPT;
 }
 
 static fate fate_of(tdm_text_map_kind map, uint32_t cp) {
@@ -51,11 +51,11 @@ static fate fate_of(tdm_text_map_kind map, uint32_t cp) {
     case TDM_MAP_BERT_CJK:
         return fate_cjk(cp);
     case TDM_MAP_BERT_ACCENTS:
-        return tdm_unicode_is_older(TDM_OLDER_NONSPACING, cp) ? FATE_DROPPED : FATE_KEPT;
+        return tdm_unicode_is_older(TDM_OLDER_NONSPACING, cp) ? TDM_FATE_DROPPED : TDM_FATE_KEPT;
     case TDM_MAP_MARKS:
-        return tdm_unicode_is_older(TDM_OLDER_MARK, cp) ? FATE_DROPPED : FATE_KEPT;
+        return tdm_unicode_is_older(TDM_OLDER_MARK, cp) ? TDM_FATE_DROPPED : TDM_FATE_KEPT;
     }
-    return FATE_KEPT;
+    return TDM_FATE_KEPT;
 }
 
 tdm_status tdm_text_map_chars(const tdm_text_op *op, const tdm_text_view *in,
@@ -67,14 +67,14 @@ tdm_status tdm_text_map_chars(const tdm_text_op *op, const tdm_text_view *in,
         bool is_ok = true;
         const size_t n =
             cp < 0x80 ? 1 : tdm_unicode_decode(in->data + pos, in->len - pos, &cp, &is_ok);
-        const fate f = is_ok ? fate_of(op->map, cp) : FATE_KEPT;
-        if (f != FATE_KEPT) {
+        const fate f = is_ok ? fate_of(op->map, cp) : TDM_FATE_KEPT;
+        if (f != TDM_FATE_KEPT) {
             const tdm_origin origin = tdm_text_origin(in, pos, pos + n);
             TDM_TRY(tdm_text_copy(out, in, kept, pos));
-            if (f != FATE_DROPPED) {
+            if (f != TDM_FATE_DROPPED) {
                 TDM_TRY(tdm_text_put(out, " ", 1, origin));
             }
-            if (f == FATE_SPACED) {
+            if (f == TDM_FATE_SPACED) {
                 TDM_TRY(tdm_text_copy(out, in, pos, pos + n));
                 TDM_TRY(tdm_text_put(out, " ", 1, origin));
             }
