@@ -289,7 +289,7 @@ static float *run_prompt(const rig *r, const tdm_tensor_view *ids, tdm_dtype kv)
 }
 
 static double log_sum_exp(const float *row, size_t n) {
-    double top = -INFINITY;
+    double top = -HUGE_VAL;
     double sum = 0.0;
     for (size_t i = 0; i < n; ++i) {
         top = fmax(top, (double)row[i]);
