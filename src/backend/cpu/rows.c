@@ -9,9 +9,10 @@
 /* Values below which a call stays on the calling thread. */
 #define VALUES_INLINE 8192
 
-/* One description serves all row loops; a member function reads what it needs. */
+/* One description serves all row loops; a row function reads what it needs. */
 typedef struct rows_run {
     tdm_cpu *cpu;
+    void (*row)(const struct rows_run *r, int64_t i); /* does row i */
     float *out;
     const float *a;
     const float *b;
@@ -32,25 +33,30 @@ typedef struct rows_run {
     const tdm_weight *table;
 } rows_run;
 
-static void run_rows(rows_run *run, tdm_team_fn fn) {
-    if (run->n == 1 || run->n * run->dim < VALUES_INLINE) {
-        fn(run, 0, 1);
-    } else {
-        tdm_team_run(run->cpu->base.team, fn, run);
-    }
-}
-
-static void embed_member(void *arg, int32_t idx, int32_t n_members) {
+static void rows_member(void *arg, int32_t idx, int32_t n_members) {
     const rows_run *r = arg;
     int64_t begin = 0;
     int64_t end = 0;
     tdm_cpu_share(r->n, idx, n_members, &begin, &end);
     for (int64_t i = begin; i < end; ++i) {
-        float *out = r->out + i * r->ld_out;
-        tdm_weight_row(r->table, r->ids[i], out);
-        if (r->factor != 1.0f) {
-            r->cpu->kernels.scale(out, r->factor, r->dim);
-        }
+        r->row(r, i);
+    }
+}
+
+static void run_rows(rows_run *run, void (*row)(const rows_run *r, int64_t i)) {
+    run->row = row;
+    if (run->n == 1 || run->n * run->dim < VALUES_INLINE) {
+        rows_member(run, 0, 1);
+    } else {
+        tdm_team_run(run->cpu->base.team, rows_member, run);
+    }
+}
+
+static void embed_row(const rows_run *r, int64_t i) {
+    float *out = r->out + i * r->ld_out;
+    tdm_weight_row(r->table, r->ids[i], out);
+    if (r->factor != 1.0f) {
+        r->cpu->kernels.scale(out, r->factor, r->dim);
     }
 }
 
@@ -64,18 +70,11 @@ void tdm_cpu_embed(tdm_backend *be, float *out, int64_t ld_out, const tdm_weight
                     .n = n,
                     .dim = table->n_in,
                     .factor = scale};
-    run_rows(&run, embed_member);
+    run_rows(&run, embed_row);
 }
 
-static void rms_norm_member(void *arg, int32_t idx, int32_t n_members) {
-    const rows_run *r = arg;
-    int64_t begin = 0;
-    int64_t end = 0;
-    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
-    for (int64_t i = begin; i < end; ++i) {
-        r->cpu->kernels.rms_norm(r->out + i * r->ld_out, r->a + i * r->ld_a, r->b, r->dim,
-                                 r->factor);
-    }
+static void rms_norm_row(const rows_run *r, int64_t i) {
+    r->cpu->kernels.rms_norm(r->out + i * r->ld_out, r->a + i * r->ld_a, r->b, r->dim, r->factor);
 }
 
 void tdm_cpu_rms_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
@@ -89,18 +88,12 @@ void tdm_cpu_rms_norm(tdm_backend *be, float *out, int64_t ld_out, const float *
                     .n = n,
                     .dim = dim,
                     .factor = eps};
-    run_rows(&run, rms_norm_member);
+    run_rows(&run, rms_norm_row);
 }
 
-static void layer_norm_member(void *arg, int32_t idx, int32_t n_members) {
-    const rows_run *r = arg;
-    int64_t begin = 0;
-    int64_t end = 0;
-    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
-    for (int64_t i = begin; i < end; ++i) {
-        r->cpu->kernels.layer_norm(r->out + i * r->ld_out, r->a + i * r->ld_a, r->b, r->bias,
-                                   r->dim, r->factor);
-    }
+static void layer_norm_row(const rows_run *r, int64_t i) {
+    r->cpu->kernels.layer_norm(r->out + i * r->ld_out, r->a + i * r->ld_a, r->b, r->bias, r->dim,
+                               r->factor);
 }
 
 void tdm_cpu_layer_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
@@ -115,22 +108,16 @@ void tdm_cpu_layer_norm(tdm_backend *be, float *out, int64_t ld_out, const float
                     .n = n,
                     .dim = dim,
                     .factor = eps};
-    run_rows(&run, layer_norm_member);
+    run_rows(&run, layer_norm_row);
 }
 
-static void rope_table_member(void *arg, int32_t idx, int32_t n_members) {
-    const rows_run *r = arg;
-    int64_t begin = 0;
-    int64_t end = 0;
-    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
-    for (int64_t i = begin; i < end; ++i) {
-        float position = (float)r->positions[i];
-        float *row = r->out + i * r->ld_out;
-        for (int64_t j = 0; j < r->dim; ++j) {
-            float angle = position * r->a[j];
-            row[2 * j] = cosf(angle) * r->factor;
-            row[2 * j + 1] = sinf(angle) * r->factor;
-        }
+static void rope_table_row(const rows_run *r, int64_t i) {
+    float position = (float)r->positions[i];
+    float *row = r->out + i * r->ld_out;
+    for (int64_t j = 0; j < r->dim; ++j) {
+        float angle = position * r->a[j];
+        row[2 * j] = cosf(angle) * r->factor;
+        row[2 * j + 1] = sinf(angle) * r->factor;
     }
 }
 
@@ -145,19 +132,13 @@ void tdm_cpu_rope_table(tdm_backend *be, float *table, const int64_t *positions,
                     .n = n,
                     .dim = n_freq,
                     .factor = magnitude};
-    run_rows(&run, rope_table_member);
+    run_rows(&run, rope_table_row);
 }
 
-static void rope_member(void *arg, int32_t idx, int32_t n_members) {
-    const rows_run *r = arg;
-    int64_t begin = 0;
-    int64_t end = 0;
+static void rope_row(const rows_run *r, int64_t i) {
     int32_t n_freq = (int32_t)(r->ld_a / 2);
-    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
-    for (int64_t i = begin; i < end; ++i) {
-        r->cpu->kernels.rope(r->out + i * r->ld_out, r->n_heads, r->head_dim, r->a + i * r->ld_a,
-                             n_freq, r->pairing);
-    }
+    r->cpu->kernels.rope(r->out + i * r->ld_out, r->n_heads, r->head_dim, r->a + i * r->ld_a,
+                         n_freq, r->pairing);
 }
 
 void tdm_cpu_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
@@ -172,18 +153,12 @@ void tdm_cpu_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_
                     .n_heads = n_heads,
                     .head_dim = head_dim,
                     .pairing = pairing};
-    run_rows(&run, rope_member);
+    run_rows(&run, rope_row);
 }
 
-static void glu_member(void *arg, int32_t idx, int32_t n_members) {
-    const rows_run *r = arg;
-    int64_t begin = 0;
-    int64_t end = 0;
-    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
-    for (int64_t i = begin; i < end; ++i) {
-        r->cpu->kernels.glu(r->glu, r->out + i * r->ld_out, r->a + i * r->ld_a,
-                            r->b != NULL ? r->b + i * r->ld_b : NULL, r->dim);
-    }
+static void glu_row(const rows_run *r, int64_t i) {
+    r->cpu->kernels.glu(r->glu, r->out + i * r->ld_out, r->a + i * r->ld_a,
+                        r->b != NULL ? r->b + i * r->ld_b : NULL, r->dim);
 }
 
 void tdm_cpu_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
@@ -198,7 +173,7 @@ void tdm_cpu_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, 
                     .ld_b = ld_up,
                     .n = n,
                     .dim = dim};
-    run_rows(&run, glu_member);
+    run_rows(&run, glu_row);
 }
 
 void tdm_cpu_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n,
@@ -211,55 +186,37 @@ void tdm_cpu_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int
                     .ld_a = ld_x,
                     .n = n,
                     .dim = dim};
-    run_rows(&run, glu_member);
+    run_rows(&run, glu_row);
 }
 
-static void softcap_member(void *arg, int32_t idx, int32_t n_members) {
-    const rows_run *r = arg;
-    int64_t begin = 0;
-    int64_t end = 0;
-    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
-    for (int64_t i = begin; i < end; ++i) {
-        r->cpu->kernels.softcap(r->out + i * r->ld_out, r->factor, r->dim);
-    }
+static void softcap_row(const rows_run *r, int64_t i) {
+    r->cpu->kernels.softcap(r->out + i * r->ld_out, r->factor, r->dim);
 }
 
 void tdm_cpu_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap) {
     rows_run run = {
         .cpu = tdm_cpu_of(be), .out = x, .ld_out = ld_x, .n = n, .dim = dim, .factor = cap};
-    run_rows(&run, softcap_member);
+    run_rows(&run, softcap_row);
 }
 
-static void add_member(void *arg, int32_t idx, int32_t n_members) {
-    const rows_run *r = arg;
-    int64_t begin = 0;
-    int64_t end = 0;
-    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
-    for (int64_t i = begin; i < end; ++i) {
-        r->cpu->kernels.add(r->out + i * r->ld_out, r->a + i * r->ld_a, r->dim);
-    }
+static void add_row(const rows_run *r, int64_t i) {
+    r->cpu->kernels.add(r->out + i * r->ld_out, r->a + i * r->ld_a, r->dim);
 }
 
 void tdm_cpu_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
                  int64_t dim) {
     rows_run run = {
         .cpu = tdm_cpu_of(be), .out = x, .ld_out = ld_x, .a = y, .ld_a = ld_y, .n = n, .dim = dim};
-    run_rows(&run, add_member);
+    run_rows(&run, add_row);
 }
 
-static void argmax_member(void *arg, int32_t idx, int32_t n_members) {
-    const rows_run *r = arg;
-    int64_t begin = 0;
-    int64_t end = 0;
-    tdm_cpu_share(r->n, idx, n_members, &begin, &end);
-    for (int64_t i = begin; i < end; ++i) {
-        r->out_ids[i] = r->cpu->kernels.argmax(r->a + i * r->ld_a, r->dim);
-    }
+static void argmax_row(const rows_run *r, int64_t i) {
+    r->out_ids[i] = r->cpu->kernels.argmax(r->a + i * r->ld_a, r->dim);
 }
 
 void tdm_cpu_argmax(tdm_backend *be, int32_t *ids, const float *x, int64_t ld_x, int64_t n,
                     int64_t dim) {
     rows_run run = {
         .cpu = tdm_cpu_of(be), .out_ids = ids, .a = x, .ld_a = ld_x, .n = n, .dim = dim};
-    run_rows(&run, argmax_member);
+    run_rows(&run, argmax_row);
 }
