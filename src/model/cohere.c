@@ -25,4 +25,4 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     return tdm_cohere_spec_init(config, spec, err);
 }
 
-const tdm_family TDM_FAMILY_COHERE = {"cohere", NULL, NULL, describe};
+const tdm_family TDM_FAMILY_COHERE = {"cohere", NULL, "command-r", describe};

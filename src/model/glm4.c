@@ -2,8 +2,7 @@
  *
  * GLM-4 (0414), dense: norms on both sides of each block under names of its own, gate and up in one
  * tensor, biases on q, k and v, and rope by neighbours over half of each head. Source:
- * shared/spec/models.md 3.2; transformers, models/glm4/modeling_glm4.py. GGUF is not read: no golden
- * shows what its files mean. */
+ * shared/spec/models.md 3.2; transformers, models/glm4/modeling_glm4.py. */
 #include "model/family.h"
 
 static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spec, tdm_error *err) {
@@ -17,4 +16,4 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     return TDM_OK;
 }
 
-const tdm_family TDM_FAMILY_GLM4 = {"glm4", NULL, NULL, describe};
+const tdm_family TDM_FAMILY_GLM4 = {"glm4", NULL, "glm4", describe};

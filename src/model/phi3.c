@@ -3,8 +3,7 @@
  * Phi-3 and Phi-4 mini: a llama layer whose q, k, v lie in one tensor and gate, up in another; rope
  * over a part of each head; a window in every layer where the config has one. Longrope is refused by
  * the config's reader: its factors change with the length, which no cache survives. Source:
- * shared/spec/models.md 3.2; transformers, models/phi3/modeling_phi3.py. GGUF is not read: no golden
- * shows what its files mean. */
+ * shared/spec/models.md 3.2; transformers, models/phi3/modeling_phi3.py. */
 #include "model/family.h"
 
 static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spec, tdm_error *err) {
@@ -18,4 +17,4 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     return TDM_OK;
 }
 
-const tdm_family TDM_FAMILY_PHI3 = {"phi3", NULL, NULL, describe};
+const tdm_family TDM_FAMILY_PHI3 = {"phi3", NULL, "phi3", describe};

@@ -202,6 +202,10 @@ static const char *const GGUF_CASES[] = {"gemma2", "gemma3", "lfm2", "qwen3-moe"
 static const char *const MLX_CASES[] = {"mixtral-q6g64-f16", "qwen3-moe-q4g32",
                                         "qwen3-moe-nvfp4-global"};
 
+/* Files that llama.cpp's converter made of goldens of the repository. */
+static const char *const CONVERTED[] = {"cohere", "glm4",  "granite", "mixtral-full",
+                                        "olmo2",  "olmo3", "phi3"};
+
 static void checkpoints_agree(void **state) {
     (void)state;
     for (size_t i = 0; i < SUPPORT_LEN(CASES); i++) {
@@ -261,6 +265,20 @@ static void put_nested(mem_fs *m, const char *folder, bytes *config, bytes *mode
     mem_fs_put(m, "d/model.safetensors", model->data, model->len);
     bytes_free(&header);
     free(text);
+}
+
+static void converted_files_agree(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SUPPORT_LEN(CONVERTED); i++) {
+        char name[64];
+        char rel[64];
+        char folder[SUPPORT_PATH_MAX];
+        char path[SUPPORT_PATH_MAX];
+        (void)snprintf(name, sizeof name, "%s.gguf", CONVERTED[i]);
+        (void)snprintf(rel, sizeof rel, "goldens-gguf/%s", CONVERTED[i]);
+        (void)support_data_path(folder, rel);
+        check_model(name, folder, support_join(path, folder, "model.gguf"));
+    }
 }
 
 /* Quantized by MLX, whose experts are stacks of codes and scales. */
@@ -376,6 +394,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checkpoints_agree),
         cmocka_unit_test(gguf_files_agree),
+        cmocka_unit_test(converted_files_agree),
         cmocka_unit_test(mlx_stacks_agree),
         cmocka_unit_test(text_inside_a_larger_checkpoint),
         cmocka_unit_test(graphs_keep_their_laws),

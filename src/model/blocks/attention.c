@@ -24,8 +24,12 @@ static tdm_status load_qkv(tdm_attention_block *block, tdm_loader *loader, const
     if (spec->is_qkv_fused) {
         const tdm_part_rows parts[3] = {
             {&block->q, q_dim}, {&block->k, kv_dim}, {&block->v, kv_dim}};
-        (void)snprintf(name, sizeof name, "%slayers.%d.self_attn.qkv_proj", loader->prefix,
-                       (int)layer);
+        if (tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF) {
+            (void)snprintf(name, sizeof name, "blk.%d.attn_qkv", (int)layer);
+        } else {
+            (void)snprintf(name, sizeof name, "%slayers.%d.self_attn.qkv_proj", loader->prefix,
+                           (int)layer);
+        }
         return tdm_part_split(loader, name, hidden, parts, 3, err);
     }
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_Q, layer, q_dim, hidden, spec->qkv_bias, &block->q,

@@ -25,7 +25,12 @@ static tdm_status load_fused(tdm_mlp_block *block, tdm_loader *loader, int64_t h
                              int32_t layer, tdm_error *err) {
     const tdm_part_rows parts[2] = {{&block->gate, block->inner}, {&block->up, block->inner}};
     char name[NAME_MAX_BYTES];
-    (void)snprintf(name, sizeof name, "%slayers.%d.mlp.gate_up_proj", loader->prefix, (int)layer);
+    if (tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF) {
+        (void)snprintf(name, sizeof name, "blk.%d.ffn_up", (int)layer);
+    } else {
+        (void)snprintf(name, sizeof name, "%slayers.%d.mlp.gate_up_proj", loader->prefix,
+                       (int)layer);
+    }
     return tdm_part_split(loader, name, hidden, parts, 2, err);
 }
 

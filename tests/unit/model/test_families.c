@@ -171,7 +171,16 @@ static void experts_stand_where_the_config_says(void **state) {
     refuse(&config, "num_experts_per_tok");
     config.experts.n = 0;
     refuse(&config, "num_experts");
-    config = plain("llama", TDM_CONTAINER_GGUF);
+    config = plain("llama", TDM_CONTAINER_SAFETENSORS);
+    config.experts.n = 8;
+    refuse(&config, "num_experts");
+    config = plain("llama", TDM_CONTAINER_GGUF); /* a mixtral */
+    config.experts.n = 8;
+    refuse(&config, "expert_used_count");
+    config.experts.n_used = 2;
+    describe(&config);
+    assert_true(spec.layers[0].has_experts && spec.experts.is_renormalized);
+    config = plain("qwen2", TDM_CONTAINER_GGUF);
     config.experts.n = 8;
     refuse(&config, "expert_count");
     config = plain("qwen2_moe", TDM_CONTAINER_SAFETENSORS);
@@ -232,7 +241,25 @@ static void knobs_of_the_dense_families(void **state) {
     assert_true(spec.logit_divisor == 16.0F);
     config.has_qk_norm_flag = true;
     refuse(&config, "use_qk_norm");
-    config = plain("glm4", TDM_CONTAINER_GGUF); /* no golden shows such a file */
+    config = plain("granite", TDM_CONTAINER_GGUF);
+    config.logit_scale = 4.0; /* divides there, and multiplies in command-r's files */
+    describe(&config);
+    assert_true(spec.logit_divisor == 4.0F && is_near(spec.attention_scale, 0.25));
+    assert_int_equal(spec.pairing, TDM_ROPE_NEIGHBOURS);
+    config = plain("command-r", TDM_CONTAINER_GGUF);
+    config.logit_scale = 4.0;
+    describe(&config);
+    assert_true(spec.logit_divisor == 0.25F);
+    config = plain("olmo2", TDM_CONTAINER_GGUF); /* olmo3 under another name */
+    config.has_local_rope = true;
+    config.n_layer_types = 12;
+    config.sliding_window = 8;
+    config.is_sliding[0] = 1;
+    describe(&config);
+    assert_int_equal(spec.layers[0].window, 8);
+    assert_true(spec.ropes[spec.layers[0].rope_idx].theta == 1e4);
+    assert_true(spec.ropes[spec.layers[1].rope_idx].theta == 1e6);
+    config = plain("olmo", TDM_CONTAINER_GGUF); /* no golden shows such a file */
     refuse(&config, "general.architecture");
 }
 
