@@ -50,11 +50,42 @@ static bool has_word(const char *text, size_t len, const char *word) {
     return false;
 }
 
+/* Whether name, with its last word taken off and end put in its place, is a tensor too. */
+static bool has_sibling(const tdm_checkpoint *checkpoint, const char *name, const char *end) {
+    char sibling[1200];
+    const char *dot = strrchr(name, '.');
+    const int n = dot == NULL
+                      ? -1
+                      : snprintf(sibling, sizeof sibling, "%.*s%s", (int)(dot - name), name, end);
+    return n > 0 && (size_t)n < sizeof sibling && tdm_checkpoint_find(checkpoint, sibling) != NULL;
+}
+
+/* Packed codes and their scales have storage types that mean nothing alone; together they are a weight. */
+static bool is_of_quantized(const tdm_checkpoint *checkpoint, const char *name) {
+    const char *dot = strrchr(name, '.');
+    if (dot == NULL) {
+        return false;
+    }
+    if (strcmp(dot, ".weight") == 0) {
+        return has_sibling(checkpoint, name, ".scales") ||
+               has_sibling(checkpoint, name, ".weight_scale_inv");
+    }
+    return (strcmp(dot, ".scales") == 0 || strcmp(dot, ".biases") == 0) &&
+           has_sibling(checkpoint, name, ".weight");
+}
+
 static void find_unread(inspection *in) {
+    bool is_unread[TDM_DTYPE_COUNT] = {false};
     size_t len = 0;
+    for (size_t i = 0; i < tdm_checkpoint_n_tensors(in->checkpoint); i++) {
+        const tdm_checkpoint_tensor *tensor = tdm_checkpoint_tensor_at(in->checkpoint, i);
+        if (!tdm_dequant_can(tensor->view.dtype) &&
+            !is_of_quantized(in->checkpoint, tensor->name)) {
+            is_unread[tensor->view.dtype] = true;
+        }
+    }
     for (int i = 0; i < TDM_DTYPE_COUNT; i++) {
-        if (in->totals.by_dtype[i].n_tensors > 0 && !tdm_dequant_can((tdm_dtype)i) &&
-            len < sizeof in->unread) {
+        if (is_unread[i] && len < sizeof in->unread) {
             const int n = snprintf(in->unread + len, sizeof in->unread - len, "%s%s",
                                    len > 0 ? ", " : "", TDM_DTYPES[i].name);
             len += n > 0 ? (size_t)n : 0;
