@@ -25,7 +25,8 @@ typedef struct inspection {
     const char *template_source; /* NULL: none */
     size_t template_len;
     tdm_error template_error;
-    char unread[128]; /* storage types that no product reads */
+    bool is_unread[TDM_DTYPE_COUNT]; /* storage types of tensors that no product reads */
+    char unread[128];                /* their names */
 } inspection;
 
 typedef struct feature {
@@ -75,17 +76,16 @@ static bool is_of_quantized(const tdm_checkpoint *checkpoint, const char *name) 
 }
 
 static void find_unread(inspection *in) {
-    bool is_unread[TDM_DTYPE_COUNT] = {false};
     size_t len = 0;
     for (size_t i = 0; i < tdm_checkpoint_n_tensors(in->checkpoint); i++) {
         const tdm_checkpoint_tensor *tensor = tdm_checkpoint_tensor_at(in->checkpoint, i);
         if (!tdm_dequant_can(tensor->view.dtype) &&
             !is_of_quantized(in->checkpoint, tensor->name)) {
-            is_unread[tensor->view.dtype] = true;
+            in->is_unread[tensor->view.dtype] = true;
         }
     }
     for (int i = 0; i < TDM_DTYPE_COUNT; i++) {
-        if (is_unread[i] && len < sizeof in->unread) {
+        if (in->is_unread[i] && len < sizeof in->unread) {
             const int n = snprintf(in->unread + len, sizeof in->unread - len, "%s%s",
                                    len > 0 ? ", " : "", TDM_DTYPES[i].name);
             len += n > 0 ? (size_t)n : 0;
@@ -183,7 +183,7 @@ static void put_tensors(const inspection *in, tdm_json_writer *w) {
             put_int(w, "elements", (int64_t)row->n_elements);
             put_int(w, "bytes", (int64_t)row->bytes);
             tdm_json_write_key(w, "runs");
-            tdm_json_write_bool(w, tdm_dequant_can((tdm_dtype)i));
+            tdm_json_write_bool(w, !in->is_unread[i]);
             tdm_json_write_end_object(w);
         }
     }
@@ -296,10 +296,9 @@ static tdm_status plain_head(const inspection *in, tdm_buf *buf) {
     for (int i = 0; i < TDM_DTYPE_COUNT; i++) {
         const tdm_inspect_row *row = &t->by_dtype[i];
         if (row->n_tensors > 0) {
-            TDM_TRY(
-                tdm_buf_printf(buf, "              %-8s %5zu tensors %10.1f MB%s\n",
-                               TDM_DTYPES[i].name, row->n_tensors, (double)row->bytes * 1e-6,
-                               tdm_dequant_can((tdm_dtype)i) ? "" : "  not read by this build"));
+            TDM_TRY(tdm_buf_printf(buf, "              %-8s %5zu tensors %10.1f MB%s\n",
+                                   TDM_DTYPES[i].name, row->n_tensors, (double)row->bytes * 1e-6,
+                                   in->is_unread[i] ? "  not read by this build" : ""));
         }
     }
     return TDM_OK;
