@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Generations over the tiny golden models: greedy ids equal the reference framework's; ends,
- * limits, cancelling and continuing behave as tandem.h says; the token path allocates nothing. */
+ * limits, cancelling and continuing behave as tandem.h says; the token path allocates nothing. Split
+ * answers: a row of the vocabulary stands for a whole call, and a bias makes the model say it. */
 #include "backend/cpu/cpu.h"
+#include "base/json.h"
 #include "engine/engine.h"
 #include "formats/safetensors.h"
 #include "support/support.h"
@@ -291,6 +293,299 @@ static void test_score_equals_the_golden(void **state) {
     rig_close(&r);
 }
 
+/* ---- with a tokenizer ---- */
+
+#define ROW 300
+
+/* A byte in the letters of byte-level vocabularies. */
+static void put_letter(tdm_buf *out, unsigned byte) {
+    unsigned cp = byte;
+    if (byte < 33) {
+        cp = 256 + byte;
+    } else if (byte >= 127 && byte < 161) {
+        cp = 256 + 33 + byte - 127;
+    } else if (byte == 173) {
+        cp = 256 + 33 + 34;
+    }
+    const char two[2] = {(char)(0xC0 | (cp >> 6)), (char)(0x80 | (cp & 0x3F))};
+    assert_int_equal(cp < 0x80 ? tdm_buf_append_byte(out, (char)cp) : tdm_buf_append(out, two, 2),
+                     TDM_OK);
+}
+
+static void put_piece(tdm_buf *json, const char *text, size_t len, int id) {
+    tdm_buf letters;
+    tdm_json_writer w;
+    tdm_buf_init(&letters, NULL, 0);
+    for (size_t i = 0; i < len; i++) {
+        put_letter(&letters, (unsigned char)text[i]);
+    }
+    assert_int_equal(tdm_buf_append_text(json, id > 0 ? "," : ""), TDM_OK);
+    tdm_json_writer_init(&w, json);
+    tdm_json_write_text(&w, letters.data, letters.len);
+    assert_int_equal(tdm_json_writer_status(&w), TDM_OK);
+    assert_int_equal(tdm_buf_printf(json, ":%d", id), TDM_OK);
+    tdm_buf_deinit(&letters);
+}
+
+/* Bytes, one special token, and the row's spelling. */
+static void write_tokenizer(const char *folder, const char *row_text, const char *chat_template) {
+    static const char LEVEL[] = "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+                                "\"use_regex\":true}";
+    char path[SUPPORT_PATH_MAX];
+    tdm_buf json;
+    tdm_json_writer w;
+    tdm_buf_init(&json, NULL, 0);
+    assert_int_equal(tdm_buf_printf(&json,
+                                    "{\"added_tokens\":[{\"id\":256,\"content\":\"<|end|>\","
+                                    "\"special\":true}],\"pre_tokenizer\":%s,\"decoder\":%s,"
+                                    "\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{",
+                                    LEVEL, LEVEL),
+                     TDM_OK);
+    for (int i = 0; i < 256; i++) {
+        const char byte = (char)i;
+        put_piece(&json, &byte, 1, i);
+    }
+    put_piece(&json, row_text, strlen(row_text), ROW);
+    assert_int_equal(tdm_buf_append_text(&json, "}}}"), TDM_OK);
+    support_write_file(support_join(path, folder, "tokenizer.json"), json.data, json.len);
+    tdm_buf_reset(&json);
+    tdm_json_writer_init(&w, &json);
+    tdm_json_write_begin_object(&w);
+    tdm_json_write_key(&w, "chat_template");
+    tdm_json_write_cstr(&w, chat_template);
+    tdm_json_write_end_object(&w);
+    assert_int_equal(tdm_json_writer_status(&w), TDM_OK);
+    support_write_file(support_join(path, folder, "tokenizer_config.json"), json.data, json.len);
+    tdm_buf_deinit(&json);
+}
+
+/* The llama golden's weights with that tokenizer. */
+static void talker_open(rig *r, char folder[SUPPORT_PATH_MAX], const char *row_text,
+                        const char *chat_template) {
+    static const char *const FILES[] = {"model.safetensors", "config.json"};
+    char golden[SUPPORT_PATH_MAX];
+    char from[SUPPORT_PATH_MAX];
+    char to[SUPPORT_PATH_MAX];
+    memset(r, 0, sizeof *r);
+    tdm_alloc_tracker_init(&r->tracker, NULL);
+    (void)support_temp_folder(folder);
+    (void)support_data_path(golden, "goldens/llama");
+    for (size_t i = 0; i < SUPPORT_LEN(FILES); i++) {
+        assert_int_equal(
+            symlink(support_join(from, golden, FILES[i]), support_join(to, folder, FILES[i])), 0);
+    }
+    write_tokenizer(folder, row_text, chat_template);
+    open_model(r, folder, NULL, TDM_TIER_FAST);
+}
+
+static void talker_close(rig *r, const char *folder) {
+    tdm_model_close(r->model);
+    assert_int_equal(r->tracker.live_bytes, 0);
+    support_remove_folder(folder);
+}
+
+static tdm_prompt *chat(rig *r, const char *request) {
+    tdm_prompt *prompt = NULL;
+    tdm_error err;
+    if (tdm_prompt_from_chat_json(&prompt, r->model, request, strlen(request), &err) != TDM_OK) {
+        fail_msg("%s (%s)", err.what, err.where);
+    }
+    return prompt;
+}
+
+/* Runs to the end; every part as a letter and its text, and the text of the events. */
+static void run(tdm_generation *g, tdm_buf *parts, tdm_buf *text) {
+    static const char LETTERS[] = {'T', 'R', 'B', 'A', 'E', 'D'};
+    tdm_event event;
+    tdm_buf_reset(parts);
+    tdm_buf_reset(text);
+    do {
+        assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+        for (size_t i = 0; i < event.n_parts; i++) {
+            const tdm_answer_part *part = &event.parts[i];
+            assert_int_equal(tdm_buf_append_byte(parts, LETTERS[part->kind]), TDM_OK);
+            if (part->call_idx >= 0) {
+                assert_int_equal(tdm_buf_printf(parts, "%d", (int)part->call_idx), TDM_OK);
+            }
+            assert_int_equal(tdm_buf_append(parts, part->text, part->len), TDM_OK);
+            assert_int_equal(tdm_buf_append_byte(parts, ';'), TDM_OK);
+        }
+        assert_int_equal(tdm_buf_append(text, event.text, event.text_len), TDM_OK);
+    } while (event.finish == TDM_FINISH_NONE);
+}
+
+static const char XML_TEMPLATE[] = "{{ messages[0].content }}<tool_call><function=<parameter=";
+static const char XML_CALL[] = "<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n"
+                               "</function>\n</tool_call>";
+#define SCHEMA(type)                                                                               \
+    "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\","    \
+    "\"properties\":{\"a\":{\"type\":\"" type "\"}}}}}]"
+
+/* The prompt remembers the tools and may go; the options' tools win; a next turn begins anew. */
+static void test_split_answers(void **state) {
+    static const char REQUEST[] =
+        "{\"messages\":[{\"content\":\"x\"}],\"tools\":" SCHEMA("string") "}";
+    const tdm_bias bias = {ROW, 1000.0F};
+    char folder[SUPPORT_PATH_MAX];
+    rig r;
+    tdm_buf parts;
+    tdm_buf text;
+    tdm_model_facts facts;
+    (void)state;
+    talker_open(&r, folder, XML_CALL, XML_TEMPLATE);
+    tdm_model_describe(r.model, &facts);
+    assert_string_equal(facts.dialect, "qwen3-coder");
+    tdm_buf_init(&parts, NULL, 0);
+    tdm_buf_init(&text, NULL, 0);
+    tdm_generation_options options = greedy(&r, 2);
+    options.bias = &bias;
+    options.n_bias = 1;
+    options.splits_answer = true;
+    for (int own = 0; own < 2; own++) {
+        char own_tools[] = SCHEMA("integer");
+        tdm_prompt *prompt = chat(&r, REQUEST);
+        tdm_generation *g = NULL;
+        options.tools_json = own == 1 ? own_tools : NULL;
+        assert_int_equal(tdm_generation_create(&g, r.model, prompt, &options, NULL), TDM_OK);
+        tdm_prompt_destroy(prompt);
+        memset(own_tools, 0, sizeof own_tools);
+        run(g, &parts, &text);
+        assert_string_equal(tdm_buf_text(&parts),
+                            own == 1 ? "B0f;A0{\"a\": 1};E0;B1f;A1{\"a\": 1};E1;"
+                                     : "B0f;A0{\"a\": \"1\"};E0;B1f;A1{\"a\": \"1\"};E1;");
+        assert_int_equal(text.len, 0);
+        prompt = chat(&r, "{\"messages\":[{\"content\":\"x and more\"}]}");
+        assert_int_equal(tdm_generation_continue(g, prompt, NULL), TDM_OK);
+        tdm_prompt_destroy(prompt);
+        run(g, &parts, &text);
+        assert_string_equal(tdm_buf_text(&parts), "B0f;A0{\"a\": 1};E0;B1f;A1{\"a\": 1};E1;");
+        tdm_generation_destroy(g);
+    }
+    tdm_buf_deinit(&parts);
+    tdm_buf_deinit(&text);
+    talker_close(&r, folder);
+}
+
+/* The bytes behind a stop text, half a character among them, are no part of the next answer. */
+static void test_a_stop_leaves_nothing_to_the_next_turn(void **state) {
+    const tdm_bias bias = {ROW, 1000.0F};
+    (void)state;
+    for (int split = 0; split < 2; split++) {
+        char folder[SUPPORT_PATH_MAX];
+        rig r;
+        tdm_buf parts;
+        tdm_buf text;
+        tdm_generation *g = NULL;
+        talker_open(&r, folder, "ab.\xE2\x82", "{{ messages[0].content }}<tool_call>");
+        tdm_buf_init(&parts, NULL, 0);
+        tdm_buf_init(&text, NULL, 0);
+        tdm_generation_options options = greedy(&r, 5);
+        options.bias = &bias;
+        options.n_bias = 1;
+        options.splits_answer = split == 1;
+        options.stop[0] = "b.";
+        options.n_stop = 1;
+        for (int turn = 0; turn < 3; turn++) {
+            char request[64];
+            (void)snprintf(request, sizeof request, "{\"messages\":[{\"content\":\"%d\"}]}", turn);
+            tdm_prompt *prompt = chat(&r, request);
+            assert_int_equal(turn == 0 ? tdm_generation_create(&g, r.model, prompt, &options, NULL)
+                                       : tdm_generation_continue(g, prompt, NULL),
+                             TDM_OK);
+            tdm_prompt_destroy(prompt);
+            run(g, &parts, &text);
+            assert_string_equal(tdm_buf_text(&text), "a");
+            assert_string_equal(tdm_buf_text(&parts), split == 1 ? "Ta;" : "");
+        }
+        tdm_generation_destroy(g);
+        tdm_buf_deinit(&parts);
+        tdm_buf_deinit(&text);
+        talker_close(&r, folder);
+    }
+}
+
+static void test_text_allocates_nothing_either(void **state) {
+    char folder[SUPPORT_PATH_MAX];
+    rig r;
+    tdm_event event;
+    (void)state;
+    talker_open(&r, folder, "row", "{{ messages[0].content }}");
+    tdm_generation_options options = greedy(&r, 200);
+    options.temperature = 1.2F;
+    options.has_seed = true;
+    options.stop[0] = "never there";
+    options.n_stop = 1;
+    tdm_prompt *prompt = chat(&r, "{\"messages\":[{\"content\":\"x\"}]}");
+    tdm_generation *g = NULL;
+    assert_int_equal(tdm_generation_create(&g, r.model, prompt, &options, NULL), TDM_OK);
+    assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+    const size_t before = r.tracker.n_calls;
+    while (event.finish == TDM_FINISH_NONE) {
+        assert_int_equal(tdm_generation_next(g, &event, NULL), TDM_OK);
+        assert_null(event.parts);
+    }
+    assert_int_equal(r.tracker.n_calls, before);
+    tdm_generation_destroy(g);
+    tdm_prompt_destroy(prompt);
+    talker_close(&r, folder);
+}
+
+static void test_segments_of_a_prompt(void **state) {
+    char folder[SUPPORT_PATH_MAX];
+    rig r;
+    const int32_t id = 65;
+    const char *text = NULL;
+    size_t len = 0;
+    size_t n = 0;
+    bool is_trusted = false;
+    tdm_prompt *prompt = NULL;
+    (void)state;
+    talker_open(&r, folder, "row", "<|end|>{{ messages[0].content }}<|end|>");
+    prompt = chat(&r, "{\"messages\":[{\"content\":\"x<|end|>\"}]}");
+    assert_int_equal(tdm_prompt_n_segments(prompt), 3);
+    assert_true(tdm_prompt_segment_at(prompt, 1, &text, &len, &is_trusted));
+    assert_int_equal(len, 8);
+    assert_memory_equal(text, "x<|end|>", 8);
+    assert_false(is_trusted);
+    assert_true(tdm_prompt_segment_at(prompt, 2, &text, &len, &is_trusted));
+    assert_true(is_trusted);
+    assert_false(tdm_prompt_segment_at(prompt, 3, &text, &len, &is_trusted));
+    const int32_t *ids = tdm_prompt_ids(prompt, &n);
+    assert_int_equal(n, 10); /* two special tokens, and the message byte by byte */
+    assert_int_equal(ids[0], 256);
+    assert_int_equal(ids[9], 256);
+    tdm_prompt_destroy(prompt);
+    assert_int_equal(tdm_prompt_from_ids(&prompt, r.model, &id, 1, NULL), TDM_OK);
+    assert_int_equal(tdm_prompt_n_segments(prompt), 0);
+    tdm_prompt_destroy(prompt);
+    assert_int_equal(tdm_prompt_from_text(&prompt, r.model, "ab", 2, TDM_TEXT_PARSE_SPECIAL, NULL),
+                     TDM_OK);
+    assert_int_equal(tdm_prompt_n_segments(prompt), 1);
+    assert_true(tdm_prompt_segment_at(prompt, 0, &text, &len, &is_trusted));
+    assert_true(is_trusted && len == 2);
+    tdm_prompt_destroy(prompt);
+    talker_close(&r, folder);
+}
+
+static void test_split_refusals(void **state) {
+    static const char *const BAD[] = {"{}", "5", "[", ""};
+    char folder[SUPPORT_PATH_MAX];
+    rig r;
+    (void)state;
+    rig_open(&r, "llama", NULL, TDM_TIER_FAST);
+    tdm_generation_options options = greedy(&r, 5);
+    options.splits_answer = true; /* needs a tokenizer, and this model has none */
+    expect_create(&r, &options, r.input_ids, r.n_input, TDM_E_STATE, NULL);
+    rig_close(&r);
+    talker_open(&r, folder, "row", "x");
+    for (size_t i = 0; i < SUPPORT_LEN(BAD); i++) {
+        const int32_t id = 65;
+        options.tools_json = BAD[i];
+        expect_create(&r, &options, &id, 1, i < 2 ? TDM_E_ARG : TDM_E_FORMAT, NULL);
+    }
+    talker_close(&r, folder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greedy_equals_the_reference),
@@ -300,6 +595,11 @@ int main(void) {
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_score_equals_the_golden),
+        cmocka_unit_test(test_split_answers),
+        cmocka_unit_test(test_a_stop_leaves_nothing_to_the_next_turn),
+        cmocka_unit_test(test_text_allocates_nothing_either),
+        cmocka_unit_test(test_segments_of_a_prompt),
+        cmocka_unit_test(test_split_refusals),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }
