@@ -43,8 +43,9 @@ static void run_case(const char *name, tdm_tier tier, tdm_dtype kv_dtype, int32_
 }
 
 static void test_families(void **state) {
-    static const char *const CASES[] = {"llama", "llama3-rope", "mistral-sliding", "qwen2",
-                                        "yarn",  "qwen3",       "smollm3"};
+    static const char *const CASES[] = {"llama",     "llama3-rope", "mistral-sliding", "qwen2",
+                                        "yarn",      "qwen3",       "smollm3",         "gemma3",
+                                        "qwen3-moe", "lfm2"};
     (void)state;
     for (size_t i = 0; i < SUPPORT_LEN(CASES); i++) {
         run_case(CASES[i], TDM_TIER_FAST, TDM_DTYPE_BF16, 1);
