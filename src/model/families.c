@@ -126,6 +126,14 @@ static tdm_status check_honoured(const tdm_model_config *config, const tdm_decod
             return refuse(config, err, "layer_types", "layers of convolution");
         }
     }
+    for (int32_t i = 0; i < config->n_layers; i++) {
+        const tdm_layer_spec *layer = &spec->layers[i];
+        if (layer->has_donor &&
+            (layer->donor < 0 || layer->donor >= i || spec->layers[layer->donor].has_donor)) {
+            return refuse(config, err, "num_kv_shared_layers",
+                          "a layer that reads the keys of one that has none");
+        }
+    }
     for (int32_t i = 0; spec->intermediate == 0 && i < config->n_layers; i++) {
         if (!spec->layers[i].has_experts) {
             return refuse(config, err, "intermediate_size", "no width of the MLP");
@@ -140,6 +148,9 @@ tdm_status tdm_graph_describe(const tdm_model_config *config, tdm_decoder_spec *
     TDM_TRY(find_family(config, &family, err));
     TDM_TRY(check_heads(config, err));
     TDM_TRY(family->describe(config, spec, err));
+    for (int32_t i = 0; i < spec->n_ropes; i++) {
+        spec->rope_dims[i] = spec->rope_dims[i] > 0 ? spec->rope_dims[i] : spec->rotary_dim;
+    }
     return check_honoured(config, spec, err);
 }
 
@@ -192,6 +203,8 @@ tdm_status tdm_decoder_spec_init(const tdm_model_config *config, tdm_rope_pairin
     spec->ropes[0] = config->rope;
     for (int32_t i = 0; i < config->n_layers; i++) {
         bool is_sliding = config->n_layer_types > 0 && config->is_sliding[i] != 0;
+        spec->layers[i].heads = (tdm_heads_spec){config->n_heads, config->n_kv_heads,
+                                                 config->head_dim, config->value_dim};
         spec->layers[i].has_rope = true;
         spec->layers[i].window = is_sliding ? config->sliding_window : 0;
     }

@@ -10,10 +10,20 @@
 #define TDM_SPEC_ROPES_MAX 2
 
 /* What mixes positions. */
-typedef enum tdm_mixer { TDM_MIXER_ATTENTION, TDM_MIXER_CONV } tdm_mixer;
+typedef enum tdm_mixer { TDM_MIXER_ATTENTION, TDM_MIXER_CONV, TDM_MIXER_COUNT } tdm_mixer;
+
+/* Of one layer's attention. */
+typedef struct tdm_heads_spec {
+    int32_t n, n_kv;
+    int32_t dim;       /* of a query's and a key's head */
+    int32_t value_dim; /* of a value's */
+} tdm_heads_spec;
 
 typedef struct tdm_layer_spec {
     tdm_mixer mixer;
+    tdm_heads_spec heads;
+    bool has_donor; /* reads the keys and values of layer donor, which comes before, and has none */
+    int32_t donor;
     bool has_rope;
     uint8_t rope_idx; /* of the spec's ropes; read where has_rope */
     int32_t window;   /* 0: full */
@@ -105,6 +115,7 @@ typedef struct tdm_decoder_spec {
     int32_t rotary_dim; /* leading values of a head that rotate */
     int32_t n_ropes;
     tdm_rope_config ropes[TDM_SPEC_ROPES_MAX];
+    int32_t rope_dims[TDM_SPEC_ROPES_MAX]; /* of each rope; 0: rotary_dim */
     tdm_layer_spec layers[TDM_CONFIG_LAYERS_MAX];
 } tdm_decoder_spec;
 

@@ -15,15 +15,59 @@
 
 #define NAME_MAX_BYTES 160
 
+/* Where a step's q, k, v and what attention read lie in the scratch: packed one after another. */
+typedef struct planes {
+    float *q, *k, *v, *mixed;
+    int64_t ld_q, ld_k, ld_v, ld_mixed;
+} planes;
+
+static planes cut(const tdm_attention_block *block, const tdm_step_ctx *ctx) {
+    const tdm_heads_spec *heads = &block->heads;
+    int64_t n = ctx->n_tokens;
+    planes p = {
+        .ld_q = (int64_t)heads->n * heads->dim,
+        .ld_k = (int64_t)heads->n_kv * heads->dim,
+        .ld_v = (int64_t)heads->n_kv * heads->value_dim,
+        .ld_mixed = (int64_t)heads->n * heads->value_dim,
+    };
+    p.q = ctx->scratch->mix;
+    p.k = p.q + n * p.ld_q;
+    p.v = p.k + n * p.ld_k;
+    p.mixed = p.v + n * p.ld_v;
+    return p;
+}
+
+static tdm_mixer_sizes attention_sizes(const void *any, const tdm_dims *dims) {
+    const tdm_heads_spec *heads = &((const tdm_attention_block *)any)->heads;
+    int64_t per_head = (int64_t)heads->dim + heads->value_dim;
+    int64_t mixed = (int64_t)heads->n * heads->value_dim;
+    return (tdm_mixer_sizes){.scratch = ((int64_t)heads->n + heads->n_kv) * per_head,
+                             .widest = mixed > dims->hidden ? mixed : dims->hidden};
+}
+
+static tdm_kv_geometry attention_geometry(const void *any, const tdm_dims *dims, tdm_dtype kv_dtype,
+                                          int32_t append_max) {
+    const tdm_attention_block *block = any;
+    (void)dims;
+    return (tdm_kv_geometry){
+        .dtype = kv_dtype,
+        .n_kv_heads = block->heads.n_kv,
+        .head_dim = block->heads.dim,
+        .value_dim = block->heads.value_dim,
+        .window = block->window,
+        .append_max = append_max,
+    };
+}
+
 static tdm_status load_qkv(tdm_attention_block *block, tdm_loader *loader, const tdm_dims *dims,
                            const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
-    int64_t q_dim = (int64_t)dims->n_heads * dims->head_dim;
-    int64_t kv_dim = (int64_t)dims->n_kv_heads * dims->head_dim;
+    int64_t q_dim = (int64_t)block->heads.n * block->heads.dim;
+    int64_t k_dim = (int64_t)block->heads.n_kv * block->heads.dim;
+    int64_t v_dim = (int64_t)block->heads.n_kv * block->heads.value_dim;
     int64_t hidden = dims->hidden;
     char name[NAME_MAX_BYTES];
     if (spec->is_qkv_fused) {
-        const tdm_part_rows parts[3] = {
-            {&block->q, q_dim}, {&block->k, kv_dim}, {&block->v, kv_dim}};
+        const tdm_part_rows parts[3] = {{&block->q, q_dim}, {&block->k, k_dim}, {&block->v, v_dim}};
         if (tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF) {
             (void)snprintf(name, sizeof name, "blk.%d.attn_qkv", (int)layer);
         } else {
@@ -34,61 +78,65 @@ static tdm_status load_qkv(tdm_attention_block *block, tdm_loader *loader, const
     }
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_Q, layer, q_dim, hidden, spec->qkv_bias, &block->q,
                               err));
-    TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_K, layer, kv_dim, hidden, spec->qkv_bias, &block->k,
+    TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_K, layer, k_dim, hidden, spec->qkv_bias, &block->k,
                               err));
-    return tdm_loader_linear(loader, TDM_ROLE_V, layer, kv_dim, hidden, spec->qkv_bias, &block->v,
+    return tdm_loader_linear(loader, TDM_ROLE_V, layer, v_dim, hidden, spec->qkv_bias, &block->v,
                              err);
 }
 
 static tdm_status load_qk_norms(tdm_attention_block *block, tdm_loader *loader,
-                                const tdm_dims *dims, const tdm_decoder_spec *spec, int32_t layer,
-                                tdm_error *err) {
+                                const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
     bool is_full = spec->qk_norm == TDM_QK_NORM_FULL;
+    int64_t dim = block->heads.dim;
     if (spec->qk_norm == TDM_QK_NORM_NONE) {
         return TDM_OK;
     }
     block->is_norm_full = is_full;
     TDM_TRY(tdm_norm_load(&block->q_norm, loader, spec, TDM_ROLE_Q_NORM, layer,
-                          (is_full ? (int64_t)dims->n_heads : 1) * dims->head_dim, err));
+                          is_full ? block->heads.n * dim : dim, err));
     return tdm_norm_load(&block->k_norm, loader, spec, TDM_ROLE_K_NORM, layer,
-                         (is_full ? (int64_t)dims->n_kv_heads : 1) * dims->head_dim, err);
+                         is_full ? block->heads.n_kv * dim : dim, err);
 }
 
-tdm_status tdm_attention_load(tdm_attention_block *block, tdm_loader *loader, const tdm_dims *dims,
-                              const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
-    int64_t q_dim = (int64_t)dims->n_heads * dims->head_dim;
-    TDM_TRY(load_qkv(block, loader, dims, spec, layer, err));
-    TDM_TRY(tdm_loader_linear(loader, tdm_role_of(spec, TDM_ROLE_O), layer, dims->hidden, q_dim,
-                              spec->o_bias, &block->o, err));
-    TDM_TRY(load_qk_norms(block, loader, dims, spec, layer, err));
-    block->rope_idx = spec->layers[layer].has_rope ? spec->layers[layer].rope_idx : -1;
-    block->window = spec->layers[layer].window;
-    block->cache_idx = layer;
-    return TDM_OK;
+static tdm_status attention_load(void *any, tdm_loader *loader, const tdm_dims *dims,
+                                 const tdm_decoder_spec *spec, const tdm_mixer_place *place,
+                                 tdm_error *err) {
+    tdm_attention_block *block = any;
+    const tdm_layer_spec *layer = &spec->layers[place->layer];
+    block->heads = layer->heads;
+    block->rope_idx = layer->has_rope ? layer->rope_idx : -1;
+    block->rope_dim = layer->has_rope ? spec->rope_dims[layer->rope_idx] : 0;
+    block->window = layer->window;
+    block->cache_idx = place->cache_idx;
+    TDM_TRY(load_qkv(block, loader, dims, spec, place->layer, err));
+    TDM_TRY(tdm_loader_linear(loader, tdm_role_of(spec, TDM_ROLE_O), place->layer, dims->hidden,
+                              (int64_t)block->heads.n * block->heads.value_dim, spec->o_bias,
+                              &block->o, err));
+    return load_qk_norms(block, loader, spec, place->layer, err);
 }
 
-void tdm_attention_unload(tdm_attention_block *block, tdm_backend *backend) {
+static void attention_unload(void *any, tdm_backend *backend) {
+    tdm_attention_block *block = any;
     tdm_linear *const linears[] = {&block->q, &block->k, &block->v, &block->o};
     for (size_t i = 0; i < sizeof linears / sizeof linears[0]; i++) {
         tdm_weight_deinit(backend, &linears[i]->weight);
     }
 }
 
-static void project(const tdm_attention_block *block, const tdm_step_ctx *ctx, const float *h) {
-    const tdm_dims *dims = ctx->dims;
-    const tdm_scratch *s = ctx->scratch;
+static void project(const tdm_attention_block *block, const tdm_step_ctx *ctx, const planes *p,
+                    const float *h) {
     const tdm_linear_part parts[3] = {
-        {&block->q.weight, block->q.bias, s->q, (int64_t)dims->n_heads * dims->head_dim, false},
-        {&block->k.weight, block->k.bias, s->k, (int64_t)dims->n_kv_heads * dims->head_dim, false},
-        {&block->v.weight, block->v.bias, s->v, (int64_t)dims->n_kv_heads * dims->head_dim, false},
+        {&block->q.weight, block->q.bias, p->q, p->ld_q, false},
+        {&block->k.weight, block->k.bias, p->k, p->ld_k, false},
+        {&block->v.weight, block->v.bias, p->v, p->ld_v, false},
     };
-    tdm_op_linear(ctx->backend, h, dims->hidden, ctx->n_tokens, parts, 3);
+    tdm_op_linear(ctx->backend, h, ctx->dims->hidden, ctx->n_tokens, parts, 3);
 }
 
 static void norm_heads(const tdm_attention_block *block, const tdm_step_ctx *ctx, float *heads,
                        const tdm_norm *norm, int32_t n_heads) {
     int64_t n = ctx->n_tokens;
-    int64_t dim = ctx->dims->head_dim;
+    int64_t dim = block->heads.dim;
     if (norm->weight == NULL) {
         return;
     }
@@ -100,18 +148,17 @@ static void norm_heads(const tdm_attention_block *block, const tdm_step_ctx *ctx
     tdm_norm_forward(norm, ctx->backend, heads, heads, n, dim, ctx->dims->norm_eps);
 }
 
-static void rotate(const tdm_step_ctx *ctx, const float *table, float *heads, int32_t n_heads) {
-    int32_t dim = ctx->dims->head_dim;
-    tdm_op_rope(ctx->backend, heads, (int64_t)n_heads * dim, ctx->n_tokens, n_heads, dim, table,
-                ctx->dims->rotary_dim / 2, ctx->dims->pairing);
+static void rotate(const tdm_attention_block *block, const tdm_step_ctx *ctx, float *heads,
+                   int32_t n_heads) {
+    int32_t dim = block->heads.dim;
+    tdm_op_rope(ctx->backend, heads, (int64_t)n_heads * dim, ctx->n_tokens, n_heads, dim,
+                ctx->scratch->ropes[block->rope_idx], block->rope_dim / 2, ctx->dims->pairing);
 }
 
 /* Fills the spans of every row: where its keys and values go, and what its queries read. */
-static void plan_spans(const tdm_attention_block *block, const tdm_step_ctx *ctx) {
+static void plan_spans(const tdm_attention_block *block, const tdm_step_ctx *ctx, const planes *p) {
     const tdm_dims *dims = ctx->dims;
     const tdm_scratch *s = ctx->scratch;
-    int64_t ld_q = (int64_t)dims->n_heads * dims->head_dim;
-    int64_t ld_kv = (int64_t)dims->n_kv_heads * dims->head_dim;
     int64_t first = 0;
     for (int32_t r = 0; r < ctx->n_rows; r++) {
         const tdm_step_row *row = &ctx->rows[r];
@@ -120,22 +167,22 @@ static void plan_spans(const tdm_attention_block *block, const tdm_step_ctx *ctx
         int64_t pos0 = cache->ops->length(cache);
         s->write_spans[r] = (tdm_kv_write_span){
             .pages = pages,
-            .k = s->k + first * ld_kv,
-            .v = s->v + first * ld_kv,
-            .ld_k = ld_kv,
-            .ld_v = ld_kv,
+            .k = p->k + first * p->ld_k,
+            .v = p->v + first * p->ld_v,
+            .ld_k = p->ld_k,
+            .ld_v = p->ld_v,
             .pos0 = pos0,
             .n = row->n_tokens,
         };
         s->read_spans[r] = (tdm_attention_span){
             .pages = pages,
-            .q = s->q + first * ld_q,
-            .out = s->mixed + first * ld_q,
-            .ld_q = ld_q,
-            .ld_out = ld_q,
+            .q = p->q + first * p->ld_q,
+            .out = p->mixed + first * p->ld_mixed,
+            .ld_q = p->ld_q,
+            .ld_out = p->ld_mixed,
             .pos0 = pos0,
             .n = row->n_tokens,
-            .n_heads = dims->n_heads,
+            .n_heads = block->heads.n,
             .window = block->window,
             .scale = dims->attention_scale,
             .softcap = dims->attention_softcap,
@@ -144,22 +191,31 @@ static void plan_spans(const tdm_attention_block *block, const tdm_step_ctx *ctx
     }
 }
 
-void tdm_attention_forward(const tdm_attention_block *block, const tdm_step_ctx *ctx,
-                           const float *h, tdm_block_out out) {
-    const tdm_dims *dims = ctx->dims;
+static void attention_forward(const void *any, const tdm_step_ctx *ctx, const float *h,
+                              tdm_block_out out) {
+    const tdm_attention_block *block = any;
     const tdm_scratch *s = ctx->scratch;
-    const tdm_linear_part last = {&block->o.weight, block->o.bias, out.to, dims->hidden,
+    const tdm_linear_part last = {&block->o.weight, block->o.bias, out.to, ctx->dims->hidden,
                                   out.is_added};
-    project(block, ctx, h);
-    norm_heads(block, ctx, s->q, &block->q_norm, dims->n_heads);
-    norm_heads(block, ctx, s->k, &block->k_norm, dims->n_kv_heads);
+    const planes p = cut(block, ctx);
+    project(block, ctx, &p, h);
+    norm_heads(block, ctx, p.q, &block->q_norm, block->heads.n);
+    norm_heads(block, ctx, p.k, &block->k_norm, block->heads.n_kv);
     if (block->rope_idx >= 0) {
-        rotate(ctx, s->ropes[block->rope_idx], s->q, dims->n_heads);
-        rotate(ctx, s->ropes[block->rope_idx], s->k, dims->n_kv_heads);
+        rotate(block, ctx, p.q, block->heads.n);
+        rotate(block, ctx, p.k, block->heads.n_kv);
     }
-    plan_spans(block, ctx);
+    plan_spans(block, ctx, &p);
     tdm_op_kv_write(ctx->backend, s->write_spans, ctx->n_rows);
     tdm_op_attention(ctx->backend, s->read_spans, ctx->n_rows);
-    tdm_op_linear(ctx->backend, s->mixed, (int64_t)dims->n_heads * dims->head_dim, ctx->n_tokens,
-                  &last, 1);
+    tdm_op_linear(ctx->backend, p.mixed, p.ld_mixed, ctx->n_tokens, &last, 1);
 }
+
+const tdm_mixer_ops TDM_MIXER_ATTENTION_OPS = {
+    .block_bytes = sizeof(tdm_attention_block),
+    .load = attention_load,
+    .unload = attention_unload,
+    .sizes = attention_sizes,
+    .geometry = attention_geometry,
+    .forward = attention_forward,
+};

@@ -92,13 +92,9 @@ static void leave(const tdm_decoder *d, const tdm_norm_pair *norms, int64_t n) {
 static void run_layer(const tdm_decoder *d, const tdm_step_ctx *ctx,
                       const tdm_decoder_layer *layer) {
     int64_t n = ctx->n_tokens;
-    tdm_block_out out = out_of(d, &layer->attention_norms);
-    if (layer->mixer == TDM_MIXER_CONV) {
-        tdm_shortconv_forward(&layer->conv, ctx, enter(d, &layer->attention_norms, n), out);
-    } else {
-        tdm_attention_forward(&layer->attention, ctx, enter(d, &layer->attention_norms, n), out);
-    }
-    leave(d, &layer->attention_norms, n);
+    tdm_block_out out = out_of(d, &layer->mixer_norms);
+    layer->mixer->forward(layer->mixer_block, ctx, enter(d, &layer->mixer_norms, n), out);
+    leave(d, &layer->mixer_norms, n);
     out = out_of(d, &layer->mlp_norms);
     if (layer->has_experts) {
         tdm_experts_forward(&layer->experts, ctx, enter(d, &layer->mlp_norms, n), out);
@@ -114,7 +110,7 @@ static void run_layers(tdm_decoder *d, const tdm_step *step, int64_t n_tokens) {
                               step->rows, step->n_rows, n_tokens};
     for (int32_t i = 0; i < d->n_ropes; i++) {
         tdm_op_rope_table(d->backend, s->ropes[i], s->positions, n_tokens, d->ropes[i].inv_freq,
-                          d->dims.rotary_dim / 2, d->ropes[i].magnitude);
+                          d->ropes[i].dim / 2, d->ropes[i].magnitude);
     }
     for (int32_t i = 0; i < d->base.facts.n_layers; i++) {
         run_layer(d, &ctx, &d->layers[i]);
@@ -185,8 +181,9 @@ static void decoder_destroy(tdm_graph *graph) {
         return;
     }
     for (int32_t i = 0; d->layers != NULL && i < d->base.facts.n_layers; i++) {
-        tdm_attention_unload(&d->layers[i].attention, d->backend);
-        tdm_shortconv_unload(&d->layers[i].conv, d->backend);
+        if (d->layers[i].mixer != NULL) {
+            d->layers[i].mixer->unload(d->layers[i].mixer_block, d->backend);
+        }
         tdm_mlp_unload(&d->layers[i].mlp, d->backend);
         tdm_experts_unload(&d->layers[i].experts, d->backend);
     }
@@ -229,11 +226,6 @@ static tdm_decoder *decoder_new(const tdm_alloc *alloc, const tdm_model_config *
     };
     d->dims = (tdm_dims){
         .hidden = config->hidden,
-        .n_heads = config->n_heads,
-        .n_kv_heads = config->n_kv_heads,
-        .head_dim = config->head_dim,
-        .rotary_dim = spec->rotary_dim,
-        .conv_taps = spec->conv_taps,
         .intermediate = spec->intermediate,
         .inner_max = inner_max(spec),
         .n_experts = spec->experts.n,

@@ -11,11 +11,24 @@
 
 static tdm_status load_mixer(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loader *loader,
                              const tdm_decoder_spec *spec, int32_t idx, tdm_error *err) {
-    layer->mixer = spec->layers[idx].mixer;
-    if (layer->mixer == TDM_MIXER_CONV) {
-        return tdm_shortconv_load(&layer->conv, loader, &d->dims, spec, idx, err);
+    const tdm_layer_spec *layer_spec = &spec->layers[idx];
+    const tdm_mixer_ops *mixer = tdm_mixer_ops_of(layer_spec->mixer);
+    tdm_mixer_sizes sizes;
+    layer->place.layer = idx;
+    layer->place.owns_cache = !layer_spec->has_donor;
+    TDM_CHECK(layer->place.owns_cache || layer_spec->donor < idx); /* families.c has asked */
+    layer->place.cache_idx =
+        layer->place.owns_cache ? d->n_caches++ : d->layers[layer_spec->donor].place.cache_idx;
+    layer->mixer_block = tdm_arena_calloc(&d->arena, 1, mixer->block_bytes);
+    if (layer->mixer_block == NULL) {
+        return tdm_fail_nomem(err, "a layer");
     }
-    return tdm_attention_load(&layer->attention, loader, &d->dims, spec, idx, err);
+    layer->mixer = mixer;
+    TDM_TRY(mixer->load(layer->mixer_block, loader, &d->dims, spec, &layer->place, err));
+    sizes = mixer->sizes(layer->mixer_block, &d->dims);
+    d->mixer.scratch = sizes.scratch > d->mixer.scratch ? sizes.scratch : d->mixer.scratch;
+    d->mixer.widest = sizes.widest > d->mixer.widest ? sizes.widest : d->mixer.widest;
+    return TDM_OK;
 }
 
 static tdm_status load_mlp(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loader *loader,
@@ -32,11 +45,11 @@ static tdm_status load_layers(tdm_decoder *d, tdm_loader *loader, const tdm_deco
     int32_t n = d->base.facts.n_layers;
     for (int32_t i = 0; i < n; i++) {
         tdm_decoder_layer *layer = &d->layers[i];
-        TDM_TRY(tdm_norm_pairs_load(&layer->attention_norms, &layer->mlp_norms, loader, spec, i,
+        TDM_TRY(tdm_norm_pairs_load(&layer->mixer_norms, &layer->mlp_norms, loader, spec, i,
                                     d->dims.hidden, err));
         TDM_TRY(load_mixer(d, layer, loader, spec, i, err));
         TDM_TRY(load_mlp(d, layer, loader, spec, i, err));
-        d->has_branch = d->has_branch || layer->attention_norms.post.weight != NULL ||
+        d->has_branch = d->has_branch || layer->mixer_norms.post.weight != NULL ||
                         layer->mlp_norms.post.weight != NULL;
         if (options->progress != NULL && options->progress(options->progress_arg, i + 1, n)) {
             return tdm_fail(err, TDM_E_CANCELLED, "loading was stopped");
@@ -64,20 +77,22 @@ static tdm_status load_ends(tdm_decoder *d, tdm_loader *loader, const tdm_model_
 /* GGUF's frequency factors are for the first rope: no file has them for a second one. */
 static tdm_status load_ropes(tdm_decoder *d, tdm_loader *loader, const tdm_decoder_spec *spec,
                              tdm_error *err) {
-    int32_t half = d->dims.rotary_dim / 2;
     const float *factors = NULL;
     if (tdm_loader_has(loader, TDM_ROLE_ROPE_FACTORS, 0)) {
-        TDM_TRY(tdm_loader_vector(loader, TDM_ROLE_ROPE_FACTORS, 0, half, &factors, err));
+        TDM_TRY(tdm_loader_vector(loader, TDM_ROLE_ROPE_FACTORS, 0, spec->rope_dims[0] / 2,
+                                  &factors, err));
     }
     d->n_ropes = spec->n_ropes;
     for (int32_t i = 0; i < spec->n_ropes; i++) {
-        float *inv_freq = tdm_arena_calloc(&d->arena, (size_t)half, sizeof *inv_freq);
+        int32_t dim = spec->rope_dims[i];
+        float *inv_freq = tdm_arena_calloc(&d->arena, (size_t)dim / 2, sizeof *inv_freq);
         if (inv_freq == NULL) {
             return tdm_fail_nomem(err, "rotation frequencies");
         }
-        tdm_rope_frequencies(&spec->ropes[i], d->dims.rotary_dim, i == 0 ? factors : NULL, inv_freq,
+        tdm_rope_frequencies(&spec->ropes[i], dim, i == 0 ? factors : NULL, inv_freq,
                              &d->ropes[i].magnitude);
         d->ropes[i].inv_freq = inv_freq;
+        d->ropes[i].dim = dim;
     }
     return TDM_OK;
 }

@@ -6,19 +6,18 @@
 #define TDM_MODEL_BLOCKS_DECODER_PRIV_H
 
 #include "contract/graph.h"
-#include "model/blocks/attention.h"
 #include "model/blocks/experts.h"
+#include "model/blocks/mixer.h"
 #include "model/blocks/mlp.h"
 #include "model/blocks/norm.h"
-#include "model/blocks/shortconv.h"
 #include "model/model.h"
 
 typedef struct tdm_decoder_layer {
-    tdm_norm_pair attention_norms; /* or of the convolution */
+    tdm_norm_pair mixer_norms;
     tdm_norm_pair mlp_norms;
-    tdm_mixer mixer; /* which of the next two */
-    tdm_attention_block attention;
-    tdm_shortconv_block conv;
+    const tdm_mixer_ops *mixer; /* NULL: not loaded yet */
+    void *mixer_block;          /* in the decoder's arena */
+    tdm_mixer_place place;
     bool has_experts; /* experts, else mlp */
     tdm_mlp_block mlp;
     tdm_experts_block experts;
@@ -26,6 +25,7 @@ typedef struct tdm_decoder_layer {
 
 typedef struct tdm_rope_table {
     const float *inv_freq; /* [dim / 2] */
+    int32_t dim;
     float magnitude;
 } tdm_rope_table;
 
@@ -37,6 +37,8 @@ typedef struct tdm_decoder {
     tdm_arena work;  /* scratch; rebuilt by reserve */
     tdm_dims dims;
     tdm_decoder_layer *layers;
+    int32_t n_caches;      /* of a state: layers that own one */
+    tdm_mixer_sizes mixer; /* the largest of any layer */
     tdm_linear embed;
     tdm_linear head; /* unused when tied */
     bool is_tied;

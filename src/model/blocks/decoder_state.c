@@ -55,22 +55,16 @@ static bool take_experts(const tdm_dims *dims, tdm_arena *arena, tdm_experts_scr
 static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s, int64_t n,
                          int64_t n_rows, int64_t n_logits) {
     const tdm_dims *dims = &d->dims;
-    int64_t q_dim = (int64_t)dims->n_heads * dims->head_dim;
-    int64_t kv_dim = (int64_t)dims->n_kv_heads * dims->head_dim;
     bool has_ropes = true;
     memset(s, 0, sizeof *s);
     s->x = take_floats(arena, n, dims->hidden);
     s->h = take_floats(arena, n, dims->hidden);
-    s->q = take_floats(arena, n, q_dim);
-    s->k = take_floats(arena, n, kv_dim);
-    s->v = take_floats(arena, n, kv_dim);
-    s->mixed = take_floats(arena, n, q_dim);
+    s->mix = take_floats(arena, n, d->mixer.scratch);
     s->gate = take_floats(arena, n, dims->inner_max);
     s->up = take_floats(arena, n, dims->inner_max);
     for (int32_t i = 0; i < d->n_ropes; i++) {
-        s->ropes[i] = take_floats(arena, n, dims->rotary_dim);
+        s->ropes[i] = take_floats(arena, n, d->ropes[i].dim);
     }
-    s->conv = dims->conv_taps > 0 ? take_floats(arena, n, 3 * (int64_t)dims->hidden) : NULL;
     s->branch = d->has_branch ? take_floats(arena, n, dims->hidden) : NULL;
     s->wanted = take_floats(arena, n_logits > 0 ? n_logits : 1, dims->hidden);
     s->positions = tdm_arena_calloc(arena, (size_t)n, sizeof *s->positions);
@@ -80,17 +74,16 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     for (int32_t i = 0; i < d->n_ropes; i++) {
         has_ropes = has_ropes && s->ropes[i] != NULL;
     }
-    return s->x != NULL && s->h != NULL && s->q != NULL && s->k != NULL && s->v != NULL &&
-           take_experts(dims, arena, &s->experts, n) && s->mixed != NULL && s->gate != NULL &&
-           s->up != NULL && has_ropes && (s->branch != NULL || !d->has_branch) &&
-           (s->conv != NULL || dims->conv_taps == 0) && s->wanted != NULL && s->positions != NULL &&
-           s->tokens != NULL && s->write_spans != NULL && s->read_spans != NULL;
+    return s->x != NULL && s->h != NULL && s->mix != NULL &&
+           take_experts(dims, arena, &s->experts, n) && s->gate != NULL && s->up != NULL &&
+           has_ropes && (s->branch != NULL || !d->has_branch) && s->wanted != NULL &&
+           s->positions != NULL && s->tokens != NULL && s->write_spans != NULL &&
+           s->read_spans != NULL;
 }
 
 static int64_t widest(const tdm_decoder *d) {
-    int64_t q_dim = (int64_t)d->dims.n_heads * d->dims.head_dim;
     int64_t width = d->dims.hidden > d->dims.inner_max ? d->dims.hidden : d->dims.inner_max;
-    return q_dim > width ? q_dim : width;
+    return d->mixer.widest > width ? d->mixer.widest : width;
 }
 
 static int32_t larger(int32_t a, int32_t b) {
@@ -128,21 +121,8 @@ tdm_status tdm_decoder_reserve(tdm_graph *graph, int32_t tokens_max, int32_t row
 
 static tdm_kv_geometry geometry_of(const tdm_decoder *d, int32_t layer, tdm_dtype kv_dtype,
                                    int32_t append_max) {
-    tdm_kv_geometry conv;
-    if (d->layers[layer].mixer == TDM_MIXER_CONV) {
-        bool is_possible =
-            tdm_shortconv_geometry(d->dims.hidden, d->dims.conv_taps, append_max, &conv);
-        TDM_CHECK(is_possible); /* asked when the model was built */
-        return conv;
-    }
-    return (tdm_kv_geometry){
-        .dtype = kv_dtype,
-        .n_kv_heads = d->dims.n_kv_heads,
-        .head_dim = d->dims.head_dim,
-        .value_dim = d->dims.head_dim,
-        .window = d->layers[layer].attention.window,
-        .append_max = append_max,
-    };
+    const tdm_decoder_layer *l = &d->layers[layer];
+    return l->mixer->geometry(l->mixer_block, &d->dims, kv_dtype, append_max);
 }
 
 size_t tdm_decoder_state_plan(const tdm_graph *graph, tdm_dtype kv_dtype, int64_t n_positions) {
@@ -151,7 +131,7 @@ size_t tdm_decoder_state_plan(const tdm_graph *graph, tdm_dtype kv_dtype, int64_
     int32_t append_max = d->tokens_max > 0 ? d->tokens_max : 1;
     for (int32_t i = 0; i < d->base.facts.n_layers; i++) {
         tdm_kv_geometry geometry = geometry_of(d, i, kv_dtype, append_max);
-        bytes += tdm_cache_plan(&geometry, n_positions);
+        bytes += d->layers[i].place.owns_cache ? tdm_cache_plan(&geometry, n_positions) : 0;
     }
     return bytes;
 }
@@ -179,14 +159,17 @@ tdm_status tdm_decoder_state_create(tdm_graph *graph, tdm_dtype kv_dtype, int32_
     if (state == NULL) {
         return tdm_fail_nomem(err, "a sequence's state");
     }
-    state->n_caches = d->base.facts.n_layers;
+    state->n_caches = d->n_caches;
     state->caches = tdm_mem_calloc(d->alloc, (size_t)state->n_caches, sizeof(tdm_cache *));
     if (state->caches == NULL) {
         status = tdm_fail_nomem(err, "a sequence's state");
     }
-    for (int32_t i = 0; status == TDM_OK && i < state->n_caches; i++) {
+    for (int32_t i = 0; status == TDM_OK && i < d->base.facts.n_layers; i++) {
         tdm_kv_geometry geometry = geometry_of(d, i, kv_dtype, append_max);
-        status = tdm_cache_create(d->alloc, &geometry, &state->caches[i], err);
+        if (d->layers[i].place.owns_cache) {
+            status = tdm_cache_create(d->alloc, &geometry,
+                                      &state->caches[d->layers[i].place.cache_idx], err);
+        }
     }
     if (status != TDM_OK) {
         tdm_decoder_state_destroy(graph, state);

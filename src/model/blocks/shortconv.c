@@ -50,8 +50,11 @@ static tdm_status load_taps(tdm_shortconv_block *block, tdm_loader *loader, int6
     return TDM_OK;
 }
 
-tdm_status tdm_shortconv_load(tdm_shortconv_block *block, tdm_loader *loader, const tdm_dims *dims,
-                              const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
+static tdm_status shortconv_load(void *any, tdm_loader *loader, const tdm_dims *dims,
+                                 const tdm_decoder_spec *spec, const tdm_mixer_place *place,
+                                 tdm_error *err) {
+    tdm_shortconv_block *block = any;
+    int32_t layer = place->layer;
     int64_t hidden = dims->hidden;
     tdm_kv_geometry geometry;
     if (!tdm_shortconv_geometry(dims->hidden, spec->conv_taps, 1, &geometry)) {
@@ -59,7 +62,7 @@ tdm_status tdm_shortconv_load(tdm_shortconv_block *block, tdm_loader *loader, co
                         (int)dims->hidden);
     }
     block->n_taps = spec->conv_taps;
-    block->cache_idx = layer;
+    block->cache_idx = place->cache_idx;
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_CONV_IN, layer, 3 * hidden, hidden, spec->conv_bias,
                               &block->in, err));
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_CONV_OUT, layer, hidden, hidden, spec->conv_bias,
@@ -72,9 +75,25 @@ tdm_status tdm_shortconv_load(tdm_shortconv_block *block, tdm_loader *loader, co
     return load_taps(block, loader, hidden, layer, err);
 }
 
-void tdm_shortconv_unload(tdm_shortconv_block *block, tdm_backend *backend) {
+static void shortconv_unload(void *any, tdm_backend *backend) {
+    tdm_shortconv_block *block = any;
     tdm_weight_deinit(backend, &block->in.weight);
     tdm_weight_deinit(backend, &block->out.weight);
+}
+
+static tdm_mixer_sizes shortconv_sizes(const void *any, const tdm_dims *dims) {
+    (void)any;
+    return (tdm_mixer_sizes){.scratch = 3 * (int64_t)dims->hidden, .widest = dims->hidden};
+}
+
+static tdm_kv_geometry shortconv_geometry(const void *any, const tdm_dims *dims, tdm_dtype kv_dtype,
+                                          int32_t append_max) {
+    const tdm_shortconv_block *block = any;
+    tdm_kv_geometry geometry;
+    bool is_possible = tdm_shortconv_geometry(dims->hidden, block->n_taps, append_max, &geometry);
+    (void)kv_dtype;
+    TDM_CHECK(is_possible); /* asked when the block was loaded */
+    return geometry;
 }
 
 bool tdm_shortconv_geometry(int32_t hidden, int32_t n_taps, int32_t append_max,
@@ -155,10 +174,11 @@ static void run_row(const tdm_shortconv_block *block, const tdm_step_ctx *ctx,
     }
 }
 
-void tdm_shortconv_forward(const tdm_shortconv_block *block, const tdm_step_ctx *ctx,
-                           const float *h, tdm_block_out out) {
+static void shortconv_forward(const void *any, const tdm_step_ctx *ctx, const float *h,
+                              tdm_block_out out) {
+    const tdm_shortconv_block *block = any;
     int64_t hidden = ctx->dims->hidden;
-    float *mixed = ctx->scratch->conv;
+    float *mixed = ctx->scratch->mix;
     const tdm_linear_part first = {&block->in.weight, block->in.bias, mixed, 3 * hidden, false};
     const tdm_linear_part last = {&block->out.weight, block->out.bias, out.to, hidden,
                                   out.is_added};
@@ -170,3 +190,12 @@ void tdm_shortconv_forward(const tdm_shortconv_block *block, const tdm_step_ctx 
     }
     tdm_op_linear(ctx->backend, mixed, 3 * hidden, ctx->n_tokens, &last, 1);
 }
+
+const tdm_mixer_ops TDM_MIXER_CONV_OPS = {
+    .block_bytes = sizeof(tdm_shortconv_block),
+    .load = shortconv_load,
+    .unload = shortconv_unload,
+    .sizes = shortconv_sizes,
+    .geometry = shortconv_geometry,
+    .forward = shortconv_forward,
+};

@@ -24,18 +24,14 @@ typedef struct tdm_experts_scratch {
 
 /* Scratch of a graph, sized once by reserve for n tokens, rows and logits. All f32, row-major. */
 typedef struct tdm_scratch {
-    float *x;     /* [n, hidden]: the residual */
-    float *h;     /* [n, hidden]: normed input of a block */
-    float *q;     /* [n, n_heads * head_dim] */
-    float *k;     /* [n, n_kv_heads * head_dim] */
-    float *v;     /* [n, n_kv_heads * head_dim] */
-    float *mixed; /* [n, n_heads * head_dim]: what attention read */
+    float *x;   /* [n, hidden]: the residual */
+    float *h;   /* [n, hidden]: normed input of a block */
+    float *mix; /* [n, widest mixer's scratch]: each mixer cuts it as it likes */
     tdm_experts_scratch experts;
-    float *conv;                      /* [n, 3 * hidden]; NULL where no layer convolves */
     float *gate;                      /* [n, intermediate] */
     float *up;                        /* [n, intermediate] */
     float *branch;                    /* [n, hidden]: a block's result before its norm; or NULL */
-    float *ropes[TDM_SPEC_ROPES_MAX]; /* [n, head_dim / 2, 2]: cos, sin */
+    float *ropes[TDM_SPEC_ROPES_MAX]; /* [n, rope dim / 2, 2]: cos, sin */
     float *wanted;                    /* [n_logits, hidden] */
     int64_t *positions;               /* [n] */
     int32_t *tokens;                  /* [n] */
@@ -45,9 +41,7 @@ typedef struct tdm_scratch {
 
 /* Model-wide sizes that blocks need. */
 typedef struct tdm_dims {
-    int32_t hidden, n_heads, n_kv_heads, head_dim;
-    int32_t rotary_dim;                /* of head_dim */
-    int32_t conv_taps;                 /* 0: no layer convolves */
+    int32_t hidden;
     int32_t intermediate;              /* of dense layers */
     int32_t inner_max;                 /* widest inside of any MLP or expert */
     int32_t n_experts, n_experts_used; /* 0: none */
