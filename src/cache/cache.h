@@ -22,12 +22,16 @@ TDM_NODISCARD tdm_status tdm_cache_full_create(const tdm_alloc *alloc,
 TDM_NODISCARD tdm_status tdm_cache_sliding_create(const tdm_alloc *alloc,
                                                   const tdm_kv_geometry *geometry,
                                                   tdm_cache **out_cache, tdm_error *err);
-/* Whichever of the two the geometry asks for. */
+/* Bytes of a full cache of n positions; of a sliding one, which grows with n until the ring is
+ * whole. */
+size_t tdm_cache_full_plan(const tdm_kv_geometry *geometry, int64_t n_positions);
+size_t tdm_cache_sliding_plan(const tdm_kv_geometry *geometry, int64_t n_positions);
+
+/* The kind that the geometry asks for (kinds.c): creates it; the bytes that it will hold for n
+ * positions; its name, "full" or "sliding", which is the signature's first word. */
 TDM_NODISCARD tdm_status tdm_cache_create(const tdm_alloc *alloc, const tdm_kv_geometry *geometry,
                                           tdm_cache **out_cache, tdm_error *err);
-/* Bytes of a sliding cache; grows with n until the ring is whole. */
-size_t tdm_cache_sliding_plan(const tdm_kv_geometry *geometry, int64_t n_positions);
-/* Bytes that such a cache will hold for n positions. */
 size_t tdm_cache_plan(const tdm_kv_geometry *geometry, int64_t n_positions);
+const char *tdm_cache_kind(const tdm_kv_geometry *geometry);
 
 #endif

@@ -27,7 +27,7 @@ static uint32_t pages_for(int64_t n_positions) {
     return (uint32_t)((n_positions + PAGE_POSITIONS - 1) >> PAGE_SHIFT);
 }
 
-static size_t full_plan(const tdm_kv_geometry *geometry, int64_t n_positions) {
+size_t tdm_cache_full_plan(const tdm_kv_geometry *geometry, int64_t n_positions) {
     return pages_for(n_positions) * tdm_page_bytes(geometry, PAGE_POSITIONS);
 }
 
@@ -95,7 +95,7 @@ static void full_destroy(tdm_cache *cache) {
 
 #define FULL_OPS(name)                                                                             \
     {                                                                                              \
-        name, full_plan, full_reserve, full_begin, full_commit, full_length, full_bytes,           \
+        name, tdm_cache_full_plan, full_reserve, full_begin, full_commit, full_length, full_bytes, \
             full_can_trim, full_trim, full_check, full_destroy                                     \
     }
 
@@ -125,15 +125,4 @@ tdm_status tdm_cache_full_create(const tdm_alloc *alloc, const tdm_kv_geometry *
     };
     *out_cache = &full->base;
     return TDM_OK;
-}
-
-size_t tdm_cache_plan(const tdm_kv_geometry *geometry, int64_t n_positions) {
-    return geometry->window == 0 ? full_plan(geometry, n_positions)
-                                 : tdm_cache_sliding_plan(geometry, n_positions);
-}
-
-tdm_status tdm_cache_create(const tdm_alloc *alloc, const tdm_kv_geometry *geometry,
-                            tdm_cache **out_cache, tdm_error *err) {
-    return geometry->window == 0 ? tdm_cache_full_create(alloc, geometry, out_cache, err)
-                                 : tdm_cache_sliding_create(alloc, geometry, out_cache, err);
 }

@@ -47,6 +47,9 @@ static void test_either(void **state) {
         cache_kit_run(tdm_cache_create, &geometry);
         assert_int_equal(tdm_cache_create(NULL, &geometry, &cache, &err), TDM_OK);
         assert_string_equal(cache->ops->signature, window == 0 ? "full/f32" : "sliding/f32");
+        const char *kind = tdm_cache_kind(&geometry);
+        assert_memory_equal(cache->ops->signature, kind, strlen(kind));
+        assert_int_equal(cache->ops->signature[strlen(kind)], '/');
         for (int64_t n = 0; n < 1000; n += 37) {
             assert_int_equal(tdm_cache_plan(&geometry, n), cache->ops->plan(&geometry, n));
         }
