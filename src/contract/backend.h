@@ -91,8 +91,23 @@ typedef struct tdm_linear_part {
 /* The gate of a gated MLP or the activation of a plain one.
  *   SILU:      x / (1 + exp(-x))
  *   GELU_TANH: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), every step in f32
- *   GELU_ERF:  0.5 x erfc(-x / sqrt(2)) */
-typedef enum tdm_glu { TDM_GLU_SILU, TDM_GLU_GELU_TANH, TDM_GLU_GELU_ERF, TDM_GLU_COUNT } tdm_glu;
+ *   GELU_ERF:  0.5 x erfc(-x / sqrt(2))
+ *   CLAMPED:   y / (1 + exp(-alpha y)) with y = min(x, limit); what it multiplies is not up but
+ *              min(max(up, -limit), limit) + 1. NaN stays NaN. Source: transformers 5.17, gpt_oss. */
+typedef enum tdm_glu {
+    TDM_GLU_SILU,
+    TDM_GLU_GELU_TANH,
+    TDM_GLU_GELU_ERF,
+    TDM_GLU_CLAMPED,
+    TDM_GLU_COUNT
+} tdm_glu;
+
+/* A kind with its constants. */
+typedef struct tdm_activation {
+    tdm_glu kind;
+    float alpha; /* CLAMPED only: above 0 */
+    float limit; /* CLAMPED only: above 0 */
+} tdm_activation;
 
 typedef enum tdm_rope_pairing { TDM_ROPE_HALVES, TDM_ROPE_NEIGHBOURS } tdm_rope_pairing;
 
@@ -128,6 +143,9 @@ typedef struct tdm_attention_span {
     int32_t window;
     float scale;   /* multiplies q.k */
     float softcap; /* 0: none; else scores become c * tanh(s / c) before the mask */
+    /* [n_heads] or NULL: one more score for each head, as it stands (neither scaled nor capped),
+     * whose value is zero: it joins the softmax's denominator and nothing else. -inf: as if none. */
+    const float *sinks;
 } tdm_attention_span;
 
 /* Stores keys and values of n consecutive tokens at pos0 into pages; rounding to BF16 is to nearest
@@ -181,10 +199,12 @@ typedef struct tdm_backend_ops {
     void (*kv_write)(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
     void (*attention)(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
     /* out[i] = act(gate[i]) * up[i] for n rows of dim. out may be gate. */
-    void (*glu_mul)(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
-                    int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
+    void (*glu_mul)(tdm_backend *be, const tdm_activation *act, float *out, int64_t ld_out,
+                    const float *gate, int64_t ld_gate, const float *up, int64_t ld_up, int64_t n,
+                    int64_t dim);
     /* x = act(x) for n rows of dim, in place. */
-    void (*activate)(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n, int64_t dim);
+    void (*activate)(tdm_backend *be, const tdm_activation *act, float *x, int64_t ld_x, int64_t n,
+                     int64_t dim);
     /* x = cap * tanh(x / cap) for n rows of dim, in place. */
     void (*softcap)(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
     /* x += y for n rows of dim, in place. */

@@ -191,7 +191,7 @@ tdm_status tdm_decoder_spec_init(const tdm_model_config *config, tdm_rope_pairin
                                  tdm_decoder_spec *spec, tdm_error *err) {
     memset(spec, 0, sizeof *spec);
     TDM_TRY(check_fields(config, err));
-    TDM_TRY(read_activation(config, &spec->activation, err));
+    TDM_TRY(read_activation(config, &spec->activation.kind, err));
     spec->embed_scale = 1.0F;
     spec->residual_scale = 1.0F;
     spec->logit_divisor = 1.0F;

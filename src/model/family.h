@@ -103,7 +103,7 @@ typedef struct tdm_decoder_spec {
     tdm_mlp_kind mlp;
     bool is_qkv_fused; /* rows of q, k, v in one tensor, in that order */
     tdm_qk_norm qk_norm;
-    tdm_glu activation;
+    tdm_activation activation;
     tdm_bias_rule qkv_bias;
     tdm_bias_rule o_bias;
     tdm_bias_rule mlp_bias;

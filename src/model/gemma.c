@@ -13,7 +13,7 @@ tdm_status tdm_gemma_spec_init(const tdm_model_config *config, tdm_decoder_spec 
                                tdm_error *err) {
     TDM_TRY(tdm_decoder_spec_init(config, TDM_ROPE_HALVES, spec, err));
     if (config->hidden_act == NULL) {
-        spec->activation = TDM_GLU_GELU_TANH;
+        spec->activation.kind = TDM_GLU_GELU_TANH;
     }
     spec->embed_scale = sqrtf((float)config->hidden);
     spec->norm_offset = config->container == TDM_CONTAINER_GGUF ? 0.0F : 1.0F;

@@ -9,7 +9,7 @@
 static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spec, tdm_error *err) {
     TDM_TRY(tdm_decoder_spec_init(config, TDM_ROPE_HALVES, spec, err));
     if (config->hidden_act == NULL) {
-        spec->activation = TDM_GLU_GELU_TANH;
+        spec->activation.kind = TDM_GLU_GELU_TANH;
     }
     spec->naming = TDM_NAMING_STARCODER2;
     spec->norm = TDM_NORM_LAYER;

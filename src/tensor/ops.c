@@ -149,6 +149,7 @@ void tdm_op_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t 
         TDM_CHECK((int64_t)s->n_heads * s->pages->head_dim <= s->ld_q);
         TDM_CHECK((int64_t)s->n_heads * s->pages->value_dim <= s->ld_out);
         TDM_CHECK(s->n == 0 || (s->q != NULL && s->out != NULL && s->out != s->q));
+        TDM_CHECK(s->sinks == NULL || (s->sinks != s->out && s->sinks != s->q));
         /* What a query sees must still be held: everything, or its window. */
         int64_t seen = s->pos0 + s->n;
         if (s->window > 0 && seen > (int64_t)s->window - 1 + s->n) {
@@ -161,24 +162,30 @@ void tdm_op_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t 
     }
 }
 
-void tdm_op_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
-                    int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim) {
-    TDM_CHECK((uint32_t)kind < (uint32_t)TDM_GLU_COUNT);
+static void check_activation(const tdm_activation *act) {
+    TDM_CHECK(act != NULL && (uint32_t)act->kind < (uint32_t)TDM_GLU_COUNT);
+    TDM_CHECK(act->kind != TDM_GLU_CLAMPED || (act->alpha > 0.0f && act->limit > 0.0f));
+}
+
+void tdm_op_glu_mul(tdm_backend *be, const tdm_activation *act, float *out, int64_t ld_out,
+                    const float *gate, int64_t ld_gate, const float *up, int64_t ld_up, int64_t n,
+                    int64_t dim) {
+    check_activation(act);
     TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_out && dim <= ld_gate && dim <= ld_up);
     TDM_CHECK(out != gate || ld_out == ld_gate);
     if (n > 0) {
         TDM_CHECK(out != NULL && gate != NULL && up != NULL && out != up);
-        be->ops->glu_mul(be, kind, out, ld_out, gate, ld_gate, up, ld_up, n, dim);
+        be->ops->glu_mul(be, act, out, ld_out, gate, ld_gate, up, ld_up, n, dim);
     }
 }
 
-void tdm_op_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n,
+void tdm_op_activate(tdm_backend *be, const tdm_activation *act, float *x, int64_t ld_x, int64_t n,
                      int64_t dim) {
-    TDM_CHECK((uint32_t)kind < (uint32_t)TDM_GLU_COUNT);
+    check_activation(act);
     TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_x);
     if (n > 0) {
         TDM_CHECK(x != NULL);
-        be->ops->activate(be, kind, x, ld_x, n, dim);
+        be->ops->activate(be, act, x, ld_x, n, dim);
     }
 }
 

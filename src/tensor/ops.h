@@ -39,9 +39,11 @@ void tdm_op_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_h
                  int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
 void tdm_op_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
 void tdm_op_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
-void tdm_op_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
-                    int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
-void tdm_op_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n, int64_t dim);
+void tdm_op_glu_mul(tdm_backend *be, const tdm_activation *act, float *out, int64_t ld_out,
+                    const float *gate, int64_t ld_gate, const float *up, int64_t ld_up, int64_t n,
+                    int64_t dim);
+void tdm_op_activate(tdm_backend *be, const tdm_activation *act, float *x, int64_t ld_x, int64_t n,
+                     int64_t dim);
 void tdm_op_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
 void tdm_op_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
                 int64_t dim);

@@ -197,6 +197,25 @@ static inline void kit_embed(const backend_kit *kit) {
     }
 }
 
+static const tdm_activation KIT_SILU = {.kind = TDM_GLU_SILU};
+
+/* CLAMPED as its formula, in f64. */
+static inline void kit_clamped(const backend_kit *kit) {
+    static const float GATES[] = {-9.0f, -2.0f, -0.5f, 0.0f, 0.7f, 1.9f, 2.0f, 2.5f, 80.0f, 1.0f};
+    static const float UPS[] = {0.5f, -7.0f, -2.0f, 1.0f, -1.0f, 2.0f, 9.0f, 0.0f, 0.3f, -0.4f};
+    const tdm_activation act = {.kind = TDM_GLU_CLAMPED, .alpha = 1.702f, .limit = 2.0f};
+    for (int s = 0; s < 4; ++s) {
+        float out[SUPPORT_LEN(GATES)];
+        tdm_op_glu_mul(kit_backend(kit, s), &act, out, 10, GATES, 10, UPS, 10, 1, 10);
+        for (size_t i = 0; i < SUPPORT_LEN(GATES); ++i) {
+            double g = fmin((double)GATES[i], 2.0);
+            double u = fmax(fmin((double)UPS[i], 2.0), -2.0);
+            double want = (u + 1.0) * g / (1.0 + exp(-(double)act.alpha * g));
+            assert_true(fabs((double)out[i] - want) <= (double)TOL_GLU * (fabs(want) + 1e-3));
+        }
+    }
+}
+
 /* Gates and activations of every kind, softcap and layer_norm. */
 static inline void kit_activations(const backend_kit *kit) {
     static const int64_t DIMS[] = {1, 7, 8, 33, 576};
@@ -212,19 +231,22 @@ static inline void kit_activations(const backend_kit *kit) {
         float *alone = kit_floats(ld);
         for (int64_t i = 0; i < n * ld; ++i) {
             x[i] *= 6.0f;
+            y[i] *= 3.0f;
         }
         for (int kind = 0; kind < TDM_GLU_COUNT; ++kind) {
+            /* Inputs reach 6, so a limit of 2 cuts on every side. */
+            const tdm_activation act = {.kind = (tdm_glu)kind, .alpha = 1.702f, .limit = 2.0f};
             memcpy(want, x, (size_t)(n * ld) * sizeof *want);
             memcpy(got, x, (size_t)(n * ld) * sizeof *got);
-            tdm_op_glu_mul(kit->twin, (tdm_glu)kind, want, ld, x, ld, y, ld, n, dim);
-            tdm_op_glu_mul(be, (tdm_glu)kind, got, ld, got, ld, y, ld, n, dim);
+            tdm_op_glu_mul(kit->twin, &act, want, ld, x, ld, y, ld, n, dim);
+            tdm_op_glu_mul(be, &act, got, ld, got, ld, y, ld, n, dim);
             kit_close("glu_mul", want, got, n * ld, TOL_GLU);
-            tdm_op_glu_mul(be, (tdm_glu)kind, alone, ld, x + 3 * ld, ld, y + 3 * ld, ld, 1, dim);
+            tdm_op_glu_mul(be, &act, alone, ld, x + 3 * ld, ld, y + 3 * ld, ld, 1, dim);
             kit_same("glu_mul alone", alone, got + 3 * ld, dim);
             memcpy(want, x, (size_t)(n * ld) * sizeof *want);
             memcpy(got, x, (size_t)(n * ld) * sizeof *got);
-            tdm_op_activate(kit->twin, (tdm_glu)kind, want, ld, n, dim);
-            tdm_op_activate(be, (tdm_glu)kind, got, ld, n, dim);
+            tdm_op_activate(kit->twin, &act, want, ld, n, dim);
+            tdm_op_activate(be, &act, got, ld, n, dim);
             kit_close("activate", want, got, n * ld, TOL_GLU);
         }
         memcpy(want, x, (size_t)(n * ld) * sizeof *want);
@@ -275,11 +297,11 @@ static inline void kit_rows(const backend_kit *kit) {
             }
             memcpy(want, x, (size_t)(n * ld) * sizeof *want);
             memcpy(got, x, (size_t)(n * ld) * sizeof *got);
-            tdm_op_glu_mul(kit->twin, TDM_GLU_SILU, want, ld, x, ld, y, ld, n, dim);
-            tdm_op_glu_mul(be, TDM_GLU_SILU, got, ld, got, ld, y, ld, n, dim);
+            tdm_op_glu_mul(kit->twin, &KIT_SILU, want, ld, x, ld, y, ld, n, dim);
+            tdm_op_glu_mul(be, &KIT_SILU, got, ld, got, ld, y, ld, n, dim);
             kit_close("silu", want, got, n * ld, TOL_SILU);
             float *alone = kit_floats(ld);
-            tdm_op_glu_mul(be, TDM_GLU_SILU, alone, ld, x + 3 * ld, ld, y + 3 * ld, ld, 1, dim);
+            tdm_op_glu_mul(be, &KIT_SILU, alone, ld, x + 3 * ld, ld, y + 3 * ld, ld, 1, dim);
             kit_same("silu alone", alone, got + 3 * ld, dim);
             free(alone);
             memcpy(want, x, (size_t)(n * ld) * sizeof *want);
@@ -413,9 +435,16 @@ typedef struct kit_run {
     uint32_t n_pages;
     int32_t window;
     float softcap;
+    bool has_sinks;
     int64_t length;
     int64_t chunk;
 } kit_run;
+
+/* One that outweighs the keys, one like them, one that is nothing, and so on by head. */
+static inline float kit_sink(int64_t head) {
+    static const float SINKS[] = {2.5f, 0.0f, -40.0f, -INFINITY, 1.0f};
+    return SINKS[head % (int64_t)SUPPORT_LEN(SINKS)];
+}
 
 /* Writes and attends a whole sequence chunk by chunk; returns [length, n_heads * value_dim]. */
 static inline float *kit_sequence(const kit_run *r) {
@@ -427,7 +456,11 @@ static inline float *kit_sequence(const kit_run *r) {
     float *k = kit_random(r->length * k_dim, 41);
     float *v = kit_random(r->length * v_dim, 42);
     float *out = kit_filled(r->length * o_dim, KIT_CANARY);
+    float *sinks = kit_floats(r->heads.n_heads);
     kit_pages pages;
+    for (int32_t h = 0; h < r->heads.n_heads; ++h) {
+        sinks[h] = kit_sink(h);
+    }
     kit_pages_make(&pages, &r->heads, r->dtype, r->page_shift, r->n_pages);
     for (int64_t at = 0; at < r->length; at += r->chunk) {
         int32_t n = (int32_t)(r->length - at < r->chunk ? r->length - at : r->chunk);
@@ -448,11 +481,13 @@ static inline float *kit_sequence(const kit_run *r) {
                                    .n_heads = r->heads.n_heads,
                                    .window = r->window,
                                    .scale = 1.3f / sqrtf((float)r->heads.head_dim),
-                                   .softcap = r->softcap};
+                                   .softcap = r->softcap,
+                                   .sinks = r->has_sinks ? sinks : NULL};
         tdm_op_kv_write(r->be, &write, 1);
         tdm_op_attention(r->be, &span, 1);
     }
     free(pages.memory);
+    free(sinks);
     free(v);
     free(k);
     free(q);
@@ -474,7 +509,7 @@ static inline float *kit_attention_formula(const kit_run *r) {
         for (int64_t h = 0; h < r->heads.n_heads; ++h) {
             int64_t kh = h / (r->heads.n_heads / r->heads.n_kv_heads);
             int64_t lo = r->window > 0 && t - r->window + 1 > 0 ? t - r->window + 1 : 0;
-            double total = 0.0;
+            double total = r->has_sinks ? exp((double)kit_sink(h)) : 0.0;
             for (int64_t j = lo; j <= t; ++j) {
                 double s = 0.0;
                 for (int64_t i = 0; i < d; ++i) {
@@ -512,10 +547,10 @@ static inline void kit_attention(const backend_kit *kit) {
         int32_t window;
         float softcap;
         tdm_dtype dtype;
-    } KINDS[] = {{0, 0.0f, TDM_DTYPE_F32},
-                 {21, 0.0f, TDM_DTYPE_F32},
-                 {0, 1.5f, TDM_DTYPE_BF16},
-                 {65, 0.0f, TDM_DTYPE_BF16}};
+        bool has_sinks;
+    } KINDS[] = {{0, 0.0f, TDM_DTYPE_F32, false}, {21, 0.0f, TDM_DTYPE_F32, true},
+                 {0, 1.5f, TDM_DTYPE_BF16, true}, {65, 0.0f, TDM_DTYPE_BF16, false},
+                 {0, 0.0f, TDM_DTYPE_F32, true},  {8, 0.0f, TDM_DTYPE_BF16, true}};
     for (size_t c = 0; c < SUPPORT_LEN(SHAPES) * SUPPORT_LEN(KINDS); ++c) {
         size_t kind = c % SUPPORT_LEN(KINDS);
         if ((c + c / SUPPORT_LEN(KINDS)) % 2 != 0) { /* every kind with every other shape */
@@ -528,6 +563,7 @@ static inline void kit_attention(const backend_kit *kit) {
                        .n_pages = 3,
                        .window = KINDS[kind].window,
                        .softcap = KINDS[kind].softcap,
+                       .has_sinks = KINDS[kind].has_sinks,
                        .length = 150,
                        .chunk = 150};
         int64_t n = run.length * run.heads.n_heads * run.heads.value_dim;
@@ -602,6 +638,45 @@ static inline void kit_attention_spans(const backend_kit *kit) {
     free(x);
 }
 
+/* Sinks of minus infinity are no sinks, bit for bit; one of NaN poisons its own head alone. */
+static inline void kit_sinks_edge(const backend_kit *kit) {
+    const kit_heads heads = {4, 2, 16, 16};
+    const float none[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    const float poison[4] = {-INFINITY, NAN, -INFINITY, -INFINITY};
+    kit_pages pages;
+    float *x = kit_random(70 * 64, 61);
+    kit_pages_make(&pages, &heads, TDM_DTYPE_F32, 6, 2);
+    for (int s = 0; s < 4; ++s) {
+        float want[70 * 64];
+        float got[70 * 64];
+        tdm_backend *be = kit_backend(kit, s);
+        tdm_kv_write_span write = {
+            .pages = &pages.pages, .k = x, .v = x + 7, .ld_k = 32, .ld_v = 32, .n = 70};
+        tdm_attention_span span = {.pages = &pages.pages,
+                                   .q = x,
+                                   .out = want,
+                                   .ld_q = 64,
+                                   .ld_out = 64,
+                                   .n = 70,
+                                   .n_heads = 4,
+                                   .scale = 0.25f};
+        tdm_op_kv_write(be, &write, 1);
+        tdm_op_attention(be, &span, 1);
+        span.out = got;
+        span.sinks = none;
+        tdm_op_attention(be, &span, 1);
+        kit_same("sinks of minus infinity", want, got, 70 * 64);
+        span.sinks = poison;
+        tdm_op_attention(be, &span, 1);
+        for (int i = 0; i < 70 * 64; ++i) {
+            bool is_poisoned = i % 64 / 16 == 1;
+            assert_true(is_poisoned ? isnan(got[i]) : want[i] == got[i]);
+        }
+    }
+    free(pages.memory);
+    free(x);
+}
+
 /* L5: infinities and NaN in one row give something non-finite or defined there, and leave the other
  * rows' bits alone. */
 static inline void kit_non_finite(const backend_kit *kit) {
@@ -630,7 +705,7 @@ static inline void kit_non_finite(const backend_kit *kit) {
                 }
             }
             tdm_op_rms_norm(kit->subjects[0], x, 256, x, 256, NULL, 3, 256, 1e-5f);
-            tdm_op_glu_mul(kit->subjects[0], TDM_GLU_SILU, x, 256, x, 256, want, 1, 1, 1);
+            tdm_op_glu_mul(kit->subjects[0], &KIT_SILU, x, 256, x, 256, want, 1, 1, 1);
             free(x);
             x = kit_random(3 * 256, 70);
         }
@@ -643,9 +718,15 @@ static inline void kit_non_finite(const backend_kit *kit) {
     const float ones[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
     float out[6];
     for (int kind = 0; kind < TDM_GLU_COUNT; ++kind) {
-        tdm_op_glu_mul(kit->subjects[0], (tdm_glu)kind, out, 6, edge, 6, ones, 6, 1, 6);
-        assert_true(isnan(out[0]) && isinf(out[1]) && !(out[2] > 0.0f));
-        assert_true(out[3] == 100.0f && out[4] <= 0.0f && out[4] > -1e-30f && out[5] == 0.0f);
+        const tdm_activation act = {.kind = (tdm_glu)kind, .alpha = 1.702f, .limit = 200.0f};
+        float factor = kind == TDM_GLU_CLAMPED ? 2.0f : 1.0f; /* up + 1 */
+        float most = kind == TDM_GLU_CLAMPED ? 400.0f : INFINITY;
+        tdm_op_glu_mul(kit->subjects[0], &act, out, 6, edge, 6, ones, 6, 1, 6);
+        assert_true(isnan(out[0]) && out[1] == most && !(out[2] > 0.0f));
+        assert_true(out[3] == 100.0f * factor && out[4] <= 0.0f && out[4] > -1e-30f);
+        assert_true(out[5] == 0.0f);
+        tdm_op_glu_mul(kit->subjects[0], &act, out, 6, ones, 6, edge, 6, 1, 6);
+        assert_true(isnan(out[0]) && !isnan(out[1]) && !isnan(out[2]));
     }
     memcpy(out, edge, sizeof out);
     tdm_op_softcap(kit->subjects[0], out, 6, 1, 6, 30.0f);
@@ -665,10 +746,12 @@ static inline void backend_kit_run(const backend_kit *kit) {
     kit_embed(kit);
     kit_rows(kit);
     kit_activations(kit);
+    kit_clamped(kit);
     kit_rope(kit);
     kit_argmax(kit);
     kit_attention(kit);
     kit_attention_spans(kit);
+    kit_sinks_edge(kit);
     kit_non_finite(kit);
 }
 

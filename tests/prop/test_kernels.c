@@ -151,6 +151,7 @@ static void fast_products_have_one_value(void **state) {
 
 /* exp and tanh show through silu and softcap: against libm in f64 over the whole range. */
 static void silu_is_accurate_everywhere(void **state) {
+    static const tdm_activation SILU = {.kind = TDM_GLU_SILU};
     subject sets[2 * TDM_CPU_ISA_COUNT];
     (void)state;
     size_t n_sets = make_subjects(sets, TDM_TIER_EXACT, 1);
@@ -163,7 +164,7 @@ static void silu_is_accurate_everywhere(void **state) {
                 gate[j] = (float)(i + j) * 0.0091f;
                 up[j] = 1.0f;
             }
-            tdm_op_glu_mul(sets[s].be, TDM_GLU_SILU, out, 8, gate, 8, up, 8, 1, 8);
+            tdm_op_glu_mul(sets[s].be, &SILU, out, 8, gate, 8, up, 8, 1, 8);
             for (int j = 0; j < 8; ++j) {
                 double want = (double)gate[j] / (1.0 + exp(-(double)gate[j]));
                 if (fabs((double)out[j] - want) > 4e-7 * fabs(want) + 1e-36) {
@@ -181,6 +182,8 @@ static void silu_is_accurate_everywhere(void **state) {
 /* Both gelus against libm in f64, relative to the value itself for erf; the tanh form cancels below
  * zero, so there its error is a share of |x|. */
 static void gelu_is_accurate_everywhere(void **state) {
+    static const tdm_activation ERF = {.kind = TDM_GLU_GELU_ERF};
+    static const tdm_activation TANH = {.kind = TDM_GLU_GELU_TANH};
     subject sets[2 * TDM_CPU_ISA_COUNT];
     (void)state;
     size_t n_sets = make_subjects(sets, TDM_TIER_EXACT, 1);
@@ -188,8 +191,8 @@ static void gelu_is_accurate_everywhere(void **state) {
         for (int i = -1200; i < 1200; ++i) {
             float x[2] = {(float)i * 0.0101f, (float)i * 0.0101f};
             double v = (double)x[0];
-            tdm_op_activate(sets[s].be, TDM_GLU_GELU_ERF, &x[0], 1, 1, 1);
-            tdm_op_activate(sets[s].be, TDM_GLU_GELU_TANH, &x[1], 1, 1, 1);
+            tdm_op_activate(sets[s].be, &ERF, &x[0], 1, 1, 1);
+            tdm_op_activate(sets[s].be, &TANH, &x[1], 1, 1, 1);
             double erf_form = 0.5 * v * erfc(-v * 0.70710678118654752440);
             double inner = 0.79788456080286535588 * (v + 0.044715 * v * v * v);
             double tanh_form = 0.5 * v * (1.0 + tanh(inner));

@@ -97,7 +97,8 @@ typedef struct tdm_cpu_kernels {
     void (*layer_norm)(float *out, const float *x, const float *w, const float *bias, int64_t dim,
                        float eps);
     /* up NULL: the activation alone. out may be gate. */
-    void (*glu)(tdm_glu kind, float *out, const float *gate, const float *up, int64_t dim);
+    void (*glu)(const tdm_activation *act, float *out, const float *gate, const float *up,
+                int64_t dim);
     void (*softcap)(float *x, float cap, int64_t dim);
     void (*add)(float *x, const float *y, int64_t dim);
     int32_t (*argmax)(const float *x, int64_t dim);
@@ -187,9 +188,10 @@ void tdm_cpu_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_
                   int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
 void tdm_cpu_layer_norm(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
                         const float *w, const float *bias, int64_t n, int64_t dim, float eps);
-void tdm_cpu_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
-                     int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim);
-void tdm_cpu_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n,
+void tdm_cpu_glu_mul(tdm_backend *be, const tdm_activation *act, float *out, int64_t ld_out,
+                     const float *gate, int64_t ld_gate, const float *up, int64_t ld_up, int64_t n,
+                     int64_t dim);
+void tdm_cpu_activate(tdm_backend *be, const tdm_activation *act, float *x, int64_t ld_x, int64_t n,
                       int64_t dim);
 void tdm_cpu_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
 void tdm_cpu_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,

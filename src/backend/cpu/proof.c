@@ -226,11 +226,12 @@ static void prove_rows(proof *p) {
     p->kernels->layer_norm(m->got, a, b, b + DIM, DIM, 1e-5f);
     expect(p, is_close(m->want, m->got, DIM), "layer_norm");
     for (int kind = 0; kind < TDM_GLU_COUNT; ++kind) {
-        p->scalar.glu((tdm_glu)kind, m->want, a, b, DIM);
-        p->kernels->glu((tdm_glu)kind, m->got, a, b, DIM);
+        const tdm_activation act = {.kind = (tdm_glu)kind, .alpha = 1.7f, .limit = 0.5f};
+        p->scalar.glu(&act, m->want, a, b, DIM);
+        p->kernels->glu(&act, m->got, a, b, DIM);
         expect(p, is_close(m->want, m->got, DIM), "glu");
-        p->scalar.glu((tdm_glu)kind, m->want, a, NULL, DIM);
-        p->kernels->glu((tdm_glu)kind, m->got, a, NULL, DIM);
+        p->scalar.glu(&act, m->want, a, NULL, DIM);
+        p->kernels->glu(&act, m->got, a, NULL, DIM);
         expect(p, is_close(m->want, m->got, DIM), "activation");
     }
     memcpy(m->want, a, DIM * sizeof(float));
@@ -268,6 +269,7 @@ static void prove_attention(proof *p, tdm_dtype dtype) {
                           .n_kv_heads = 2,
                           .head_dim = 40,
                           .value_dim = 24};
+    static const float SINKS[4] = {0.5f, -2.0f, 3.0f, 0.0f};
     tdm_attention_span span = {.pages = &pages,
                                .q = m->x,
                                .out = m->want,
@@ -278,7 +280,8 @@ static void prove_attention(proof *p, tdm_dtype dtype) {
                                .n_heads = 4,
                                .window = dtype == TDM_DTYPE_F32 ? 0 : 17,
                                .scale = 0.3f,
-                               .softcap = dtype == TDM_DTYPE_F32 ? 0.0f : 5.0f};
+                               .softcap = dtype == TDM_DTYPE_F32 ? 0.0f : 5.0f,
+                               .sinks = dtype == TDM_DTYPE_F32 ? NULL : SINKS};
     fill(m->x, N_TOKENS * N_IN, 5);
     size_t value_bytes = dtype == TDM_DTYPE_F32 ? 4 : 2;
     for (uint32_t i = 0; i < 2 * 128 * 40; ++i) {

@@ -23,7 +23,7 @@ typedef struct rows_run {
     int64_t n;
     int64_t dim;
     float factor;
-    tdm_glu glu;
+    tdm_activation act;
     int32_t n_heads;
     int32_t head_dim;
     tdm_rope_pairing pairing;
@@ -157,14 +157,15 @@ void tdm_cpu_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_
 }
 
 static void glu_row(const rows_run *r, int64_t i) {
-    r->cpu->kernels.glu(r->glu, r->out + i * r->ld_out, r->a + i * r->ld_a,
+    r->cpu->kernels.glu(&r->act, r->out + i * r->ld_out, r->a + i * r->ld_a,
                         r->b != NULL ? r->b + i * r->ld_b : NULL, r->dim);
 }
 
-void tdm_cpu_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, const float *gate,
-                     int64_t ld_gate, const float *up, int64_t ld_up, int64_t n, int64_t dim) {
+void tdm_cpu_glu_mul(tdm_backend *be, const tdm_activation *act, float *out, int64_t ld_out,
+                     const float *gate, int64_t ld_gate, const float *up, int64_t ld_up, int64_t n,
+                     int64_t dim) {
     rows_run run = {.cpu = tdm_cpu_of(be),
-                    .glu = kind,
+                    .act = *act,
                     .out = out,
                     .ld_out = ld_out,
                     .a = gate,
@@ -176,10 +177,10 @@ void tdm_cpu_glu_mul(tdm_backend *be, tdm_glu kind, float *out, int64_t ld_out, 
     run_rows(&run, glu_row);
 }
 
-void tdm_cpu_activate(tdm_backend *be, tdm_glu kind, float *x, int64_t ld_x, int64_t n,
+void tdm_cpu_activate(tdm_backend *be, const tdm_activation *act, float *x, int64_t ld_x, int64_t n,
                       int64_t dim) {
     rows_run run = {.cpu = tdm_cpu_of(be),
-                    .glu = kind,
+                    .act = *act,
                     .out = x,
                     .ld_out = ld_x,
                     .a = x,

@@ -72,12 +72,12 @@ void tdm_mlp_run(const tdm_mlp_block *block, const tdm_step_ctx *ctx, const floa
                                     out.is_added};
     if (block->gate.weight.data == NULL) {
         tdm_op_linear(ctx->backend, h, hidden, n, &inputs[1], 1);
-        tdm_op_activate(ctx->backend, ctx->dims->activation, s->up, inner, n, inner);
+        tdm_op_activate(ctx->backend, &ctx->dims->activation, s->up, inner, n, inner);
         tdm_op_linear(ctx->backend, s->up, inner, n, &output, 1);
         return;
     }
     tdm_op_linear(ctx->backend, h, hidden, n, inputs, 2);
-    tdm_op_glu_mul(ctx->backend, ctx->dims->activation, s->gate, inner, s->gate, inner, s->up,
+    tdm_op_glu_mul(ctx->backend, &ctx->dims->activation, s->gate, inner, s->gate, inner, s->up,
                    inner, n, inner);
     tdm_op_linear(ctx->backend, s->gate, inner, n, &output, 1);
 }

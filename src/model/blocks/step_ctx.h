@@ -48,7 +48,7 @@ typedef struct tdm_dims {
     float norm_eps;
     float attention_scale;
     float attention_softcap; /* 0: none */
-    tdm_glu activation;
+    tdm_activation activation;
     tdm_rope_pairing pairing;
 } tdm_dims;
 

@@ -118,8 +118,9 @@ static void lie_kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dt
     out[0] = (uint8_t)(out[0] + 1);
 }
 
-static void lie_glu(tdm_glu kind, float *out, const float *gate, const float *up, int64_t dim) {
-    honest.glu(kind, out, gate, up, dim);
+static void lie_glu(const tdm_activation *act, float *out, const float *gate, const float *up,
+                    int64_t dim) {
+    honest.glu(act, out, gate, up, dim);
     out[0] += 0.001f;
 }
 

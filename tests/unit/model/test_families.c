@@ -63,11 +63,11 @@ static void gemma_is_llama_with_other_ends(void **state) {
     describe(&config);
     assert_true(is_near(spec.embed_scale, 9.797958971132712)); /* f32: not bf16's 9.8125 */
     assert_true(spec.norm_offset == 1.0F);
-    assert_int_equal(spec.activation, TDM_GLU_GELU_TANH);
+    assert_int_equal(spec.activation.kind, TDM_GLU_GELU_TANH);
     assert_int_equal(spec.block, TDM_BLOCK_PRE);
     config.hidden_act = "gelu";
     describe(&config);
-    assert_int_equal(spec.activation, TDM_GLU_GELU_ERF);
+    assert_int_equal(spec.activation.kind, TDM_GLU_GELU_ERF);
     config = plain("gemma", TDM_CONTAINER_GGUF);
     describe(&config);
     assert_true(spec.norm_offset == 0.0F);
@@ -220,7 +220,7 @@ static void knobs_of_the_dense_families(void **state) {
     assert_int_equal(spec.o_bias, TDM_BIAS_NONE);
     config = plain("starcoder2", TDM_CONTAINER_SAFETENSORS);
     describe(&config);
-    assert_int_equal(spec.activation, TDM_GLU_GELU_TANH);
+    assert_int_equal(spec.activation.kind, TDM_GLU_GELU_TANH);
     assert_int_equal(spec.norm, TDM_NORM_LAYER);
     assert_int_equal(spec.mlp_bias, TDM_BIAS_NONE);
     config.has_bias = true;

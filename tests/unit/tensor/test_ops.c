@@ -155,13 +155,18 @@ static int misuse(void *arg) {
     pages.dtype = which == 6 ? TDM_DTYPE_F16 : TDM_DTYPE_F32;
     tdm_op_linear(&be.base, x, which == 7 ? 7 : 8, 1, &part, which == 8 ? 5 : 1);
     tdm_op_linear(&be.base, NULL, 8, 0, &part, 1);
+    span.sinks = which == 9 ? out : NULL;
     tdm_op_attention(&be.base, &span, 1);
+    const tdm_activation act = {.kind = TDM_GLU_CLAMPED,
+                                .alpha = which == 10 ? 0.0f : 1.0f,
+                                .limit = which == 11 ? 0.0f : 1.0f};
+    tdm_op_activate(&be.base, which == 12 ? NULL : &act, out, 4, 0, 4);
     return be.n_calls;
 }
 
 static void broken_preconditions_stop(void **state) {
     (void)state;
-    for (int which = 0; which <= 8; ++which) {
+    for (int which = 0; which <= 12; ++which) {
         int end = support_run_child(misuse, &which);
         if (which == 0) {
             assert_int_equal(end, 2);

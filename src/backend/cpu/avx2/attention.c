@@ -233,8 +233,9 @@ static void start(const tdm_cpu_attention_item *item, const work *w) {
                 q[d] = 0.0f;
             }
             memset(w->mix + i * w->v_pad, 0, (size_t)w->v_pad * sizeof(float));
-            w->largest[i] = -INFINITY;
-            w->total[i] = 0.0f;
+            /* A sink is one more score, seen first; its own weight is exp(0). */
+            w->largest[i] = s->sinks != NULL ? s->sinks[h] : -INFINITY;
+            w->total[i] = w->largest[i] == -INFINITY ? 0.0f : 1.0f;
         }
     }
 }

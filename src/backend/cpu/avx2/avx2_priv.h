@@ -22,7 +22,8 @@ void tdm_avx2_attention(const tdm_cpu_attention_item *item, void *scratch);
 void tdm_avx2_kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype);
 void tdm_avx2_layer_norm(float *out, const float *x, const float *w, const float *bias, int64_t dim,
                          float eps);
-void tdm_avx2_glu(tdm_glu kind, float *out, const float *gate, const float *up, int64_t dim);
+void tdm_avx2_glu(const tdm_activation *act, float *out, const float *gate, const float *up,
+                  int64_t dim);
 void tdm_avx2_softcap(float *x, float cap, int64_t dim);
 void tdm_avx2_add(float *x, const float *y, int64_t dim);
 int32_t tdm_avx2_argmax(const float *x, int64_t dim);

@@ -149,7 +149,9 @@ void tdm_avx2_kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtyp
     }
 }
 
-TDM_INLINE __m256 activation8(tdm_glu kind, __m256 x) {
+/* kind is act's, a constant where this is called. min and max give their second operand when either
+ * is NaN, so NaN stays NaN. */
+TDM_INLINE __m256 activation8(tdm_glu kind, const tdm_activation *act, __m256 x) {
     const __m256 one = _mm256_set1_ps(1.0f);
     const __m256 half = _mm256_set1_ps(0.5f);
     if (kind == TDM_GLU_GELU_TANH) {
@@ -162,31 +164,54 @@ TDM_INLINE __m256 activation8(tdm_glu kind, __m256 x) {
         __m256 y = _mm256_mul_ps(x, _mm256_set1_ps(-TDM_CPU_SQRT_HALF));
         return _mm256_mul_ps(_mm256_mul_ps(half, x), erfc8(y));
     }
+    if (kind == TDM_GLU_CLAMPED) {
+        __m256 y = _mm256_min_ps(_mm256_set1_ps(act->limit), x);
+        __m256 inner = _mm256_mul_ps(_mm256_set1_ps(act->alpha), y);
+        __m256 power = exp8(_mm256_xor_ps(inner, _mm256_set1_ps(-0.0f)));
+        return _mm256_div_ps(y, _mm256_add_ps(one, power));
+    }
     __m256 e = exp8(_mm256_xor_ps(x, _mm256_set1_ps(-0.0f)));
     return _mm256_div_ps(x, _mm256_add_ps(one, e));
 }
 
-TDM_INLINE void glu_rows(tdm_glu kind, float *out, const float *gate, const float *up,
-                         int64_t dim) {
+/* What the activation multiplies. */
+TDM_INLINE __m256 gated8(tdm_glu kind, const tdm_activation *act, __m256 up) {
+    if (kind != TDM_GLU_CLAMPED) {
+        return up;
+    }
+    up = _mm256_min_ps(_mm256_set1_ps(act->limit), up);
+    up = _mm256_max_ps(_mm256_set1_ps(-act->limit), up);
+    return _mm256_add_ps(up, _mm256_set1_ps(1.0f));
+}
+
+TDM_INLINE void glu_rows(tdm_glu kind, const tdm_activation *act, float *out, const float *gate,
+                         const float *up, int64_t dim) {
     for (int64_t i = 0; i < dim; i += 8) {
         int64_t n = dim - i;
-        __m256 v = activation8(kind, load_some(gate + i, n));
-        store_some(out + i, n, up != NULL ? _mm256_mul_ps(v, load_some(up + i, n)) : v);
+        __m256 v = activation8(kind, act, load_some(gate + i, n));
+        if (up != NULL) {
+            v = _mm256_mul_ps(v, gated8(kind, act, load_some(up + i, n)));
+        }
+        store_some(out + i, n, v);
     }
 }
 
-void tdm_avx2_glu(tdm_glu kind, float *out, const float *gate, const float *up, int64_t dim) {
-    switch (kind) {
+void tdm_avx2_glu(const tdm_activation *act, float *out, const float *gate, const float *up,
+                  int64_t dim) {
+    switch (act->kind) {
     case TDM_GLU_GELU_TANH:
-        glu_rows(TDM_GLU_GELU_TANH, out, gate, up, dim);
+        glu_rows(TDM_GLU_GELU_TANH, act, out, gate, up, dim);
         break;
     case TDM_GLU_GELU_ERF:
-        glu_rows(TDM_GLU_GELU_ERF, out, gate, up, dim);
+        glu_rows(TDM_GLU_GELU_ERF, act, out, gate, up, dim);
+        break;
+    case TDM_GLU_CLAMPED:
+        glu_rows(TDM_GLU_CLAMPED, act, out, gate, up, dim);
         break;
     case TDM_GLU_SILU:
     case TDM_GLU_COUNT:
     default:
-        glu_rows(TDM_GLU_SILU, out, gate, up, dim);
+        glu_rows(TDM_GLU_SILU, act, out, gate, up, dim);
         break;
     }
 }

@@ -73,9 +73,9 @@ static void attend(const tdm_attention_span *s, int32_t head, int32_t tok, float
     int64_t begin = s->window > 0 ? tdm_cpu_max(0, end - s->window) : 0;
     size_t value_bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
     size_t slots = (size_t)1 << pages->page_shift;
-    float largest = -INFINITY;
-    float total = 0.0f;
-    float *row = mix + pages->value_dim; /* one key or value as f32 */
+    float largest = s->sinks != NULL ? s->sinks[head] : -INFINITY;
+    float total = largest == -INFINITY ? 0.0f : 1.0f; /* the sink's own weight, exp(0) */
+    float *row = mix + pages->value_dim;              /* one key or value as f32 */
     memset(mix, 0, (size_t)pages->value_dim * sizeof *mix);
     for (int64_t block = begin / 64; block * 64 < end; ++block) {
         int64_t lo = tdm_cpu_max(begin, block * 64);
@@ -142,14 +142,18 @@ static void kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype)
     }
 }
 
-static float activation(tdm_glu kind, float x) {
-    switch (kind) {
+static float activation(const tdm_activation *act, float x) {
+    switch (act->kind) {
     case TDM_GLU_GELU_TANH: {
         float inner = TDM_CPU_SQRT_2_PI * (x + TDM_CPU_GELU_CUBE * (x * x * x));
         return 0.5f * x * (1.0f + tanhf(inner));
     }
     case TDM_GLU_GELU_ERF:
         return 0.5f * x * erfcf(-x * TDM_CPU_SQRT_HALF);
+    case TDM_GLU_CLAMPED: {
+        float y = x > act->limit ? act->limit : x;
+        return y / (1.0f + expf(-(act->alpha * y)));
+    }
     case TDM_GLU_SILU:
     case TDM_GLU_COUNT:
     default:
@@ -157,10 +161,21 @@ static float activation(tdm_glu kind, float x) {
     }
 }
 
-static void glu(tdm_glu kind, float *out, const float *gate, const float *up, int64_t dim) {
+/* What the activation multiplies. */
+static float gated(const tdm_activation *act, float up) {
+    if (act->kind != TDM_GLU_CLAMPED) {
+        return up;
+    }
+    up = up > act->limit ? act->limit : up;
+    up = up < -act->limit ? -act->limit : up;
+    return up + 1.0f;
+}
+
+static void glu(const tdm_activation *act, float *out, const float *gate, const float *up,
+                int64_t dim) {
     for (int64_t i = 0; i < dim; ++i) {
-        float value = activation(kind, gate[i]);
-        out[i] = up != NULL ? value * up[i] : value;
+        float value = activation(act, gate[i]);
+        out[i] = up != NULL ? value * gated(act, up[i]) : value;
     }
 }
 
