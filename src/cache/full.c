@@ -96,7 +96,7 @@ static void full_destroy(tdm_cache *cache) {
 #define FULL_OPS(name)                                                                             \
     {                                                                                              \
         name, tdm_cache_full_plan, full_reserve, full_begin, full_commit, full_length, full_bytes, \
-            full_can_trim, full_trim, full_check, full_destroy                                     \
+            full_can_trim, full_trim, full_check, full_destroy, NULL                               \
     }
 
 static const tdm_cache_ops FULL_F32 = FULL_OPS("full/f32");

@@ -13,8 +13,13 @@ typedef struct cache_kind {
 
 static const cache_kind FULL = {"full", tdm_cache_full_plan, tdm_cache_full_create};
 static const cache_kind SLIDING = {"sliding", tdm_cache_sliding_plan, tdm_cache_sliding_create};
+static const cache_kind RECURRENT = {"recurrent", tdm_cache_recurrent_plan,
+                                     tdm_cache_recurrent_create};
 
 static const cache_kind *kind_of(const tdm_kv_geometry *geometry) {
+    if (geometry->state_values > 0) {
+        return &RECURRENT;
+    }
     return geometry->window == 0 ? &FULL : &SLIDING;
 }
 

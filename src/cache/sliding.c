@@ -118,7 +118,7 @@ static void sliding_destroy(tdm_cache *cache) {
     {                                                                                              \
         name, tdm_cache_sliding_plan, sliding_reserve, sliding_begin, sliding_commit,              \
             sliding_length, sliding_bytes, sliding_can_trim, sliding_trim, sliding_check,          \
-            sliding_destroy                                                                        \
+            sliding_destroy, NULL                                                                  \
     }
 
 static const tdm_cache_ops SLIDING_F32 = SLIDING_OPS("sliding/f32");

@@ -2,7 +2,7 @@
  *
  * Every kind of cache through the kit; then what only a sliding one does, against a full one with a
  * mask. */
-#include "contract/cache_kit.h"
+#include "contract/recurrent_kit.h"
 
 #include "cache/cache.h"
 
@@ -34,6 +34,25 @@ static void test_sliding(void **state) {
             const tdm_kv_geometry geometry = geometry_of(dtype, windows[w], appends[a]);
             cache_kit_run(tdm_cache_sliding_create, &geometry);
         }
+    }
+}
+
+static void test_recurrent(void **state) {
+    const int32_t appends[] = {1, 13, 16, 64};
+    (void)state;
+    for (size_t i = 0; i < SUPPORT_LEN(appends); i++) {
+        const tdm_kv_geometry geometry = {.append_max = appends[i],
+                                          .state_values = 5 + 16 * (int64_t)i,
+                                          .row_values = 3 + (int64_t)i,
+                                          .n_tail = (int32_t)i};
+        tdm_cache *cache = NULL;
+        tdm_error err;
+        recurrent_kit_run(tdm_cache_create, &geometry, TDM_CACHE_RECURRENT_UNDO);
+        assert_int_equal(tdm_cache_create(NULL, &geometry, &cache, &err), TDM_OK);
+        assert_string_equal(cache->ops->signature, "recurrent/f32");
+        assert_string_equal(tdm_cache_kind(&geometry), "recurrent");
+        assert_int_equal(tdm_cache_plan(&geometry, 1), tdm_cache_plan(&geometry, 100000));
+        cache->ops->destroy(cache);
     }
 }
 
@@ -142,6 +161,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_sliding),
+        cmocka_unit_test(test_recurrent),
         cmocka_unit_test(test_either),
         cmocka_unit_test(test_signatures),
         cmocka_unit_test(test_sliding_against_full),
