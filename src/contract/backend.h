@@ -51,6 +51,8 @@ typedef struct tdm_weight_source {
     bool has_global_scale;
     float global_scale; /* nvfp4: largest magnitude of the tensor */
     bool is_exact;      /* activations are never rounded, whatever the tier: a router's choices */
+    int64_t row_step;   /* above 1: of every view only rows row_first, row_first + row_step, ... */
+    int64_t row_first;  /* below row_step */
 } tdm_weight_source;
 
 /* A linear's weight or an embedding table: n_out rows of n_in. tensor/weight.h fills everything

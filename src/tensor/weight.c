@@ -139,6 +139,28 @@ static tdm_status describe_groups(const tdm_weight_source *s, tdm_weight *out, t
     return TDM_OK;
 }
 
+/* Every row_step-th row from row_first on; scales of fp8 belong to blocks of rows. */
+static tdm_status take_rows(const tdm_weight_source *s, tdm_weight *out, tdm_error *err) {
+    TDM_CHECK(s->row_first >= 0 && s->row_first < s->row_step);
+    if (s->mode == TDM_WEIGHT_FP8 || s->row_first >= out->n_out) {
+        return tdm_fail(err, TDM_E_UNSUPPORTED, "row %lld and each %lldth after it of %lld %s rows",
+                        (long long)s->row_first, (long long)s->row_step, (long long)out->n_out,
+                        TDM_WEIGHT_MODE_NAMES[s->mode]);
+    }
+    size_t first = (size_t)s->row_first;
+    out->data += first * out->row_bytes;
+    if (out->scales != NULL) {
+        out->scales += first * out->scales_row_bytes;
+    }
+    if (out->biases != NULL) {
+        out->biases += first * out->scales_row_bytes;
+    }
+    out->row_bytes *= (size_t)s->row_step;
+    out->scales_row_bytes *= (size_t)s->row_step;
+    out->n_out = (out->n_out - s->row_first - 1) / s->row_step + 1;
+    return TDM_OK;
+}
+
 tdm_status tdm_weight_describe(const tdm_weight_source *source, tdm_weight *out, tdm_error *err) {
     tdm_status status = TDM_OK;
     *out = (tdm_weight){0};
@@ -153,6 +175,9 @@ tdm_status tdm_weight_describe(const tdm_weight_source *source, tdm_weight *out,
     status = check_matrix(&source->view, "a weight", &w.row_bytes, err);
     if (status == TDM_OK && w.mode != TDM_WEIGHT_PLAIN) {
         status = describe_groups(source, &w, err);
+    }
+    if (status == TDM_OK && source->row_step > 1) {
+        status = take_rows(source, &w, err);
     }
     if (status == TDM_OK) {
         *out = w;

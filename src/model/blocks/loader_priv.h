@@ -31,4 +31,11 @@ TDM_NODISCARD tdm_status tdm_loader_source(tdm_loader *loader, const tdm_checkpo
                                            const tdm_loader_part *part, tdm_weight_source *out,
                                            tdm_error *err);
 
+/* The matrix part of an MXFP4 stack as gpt-oss files have it; blocks and scales as
+ * tdm_part_blocks. Marks both as used. Errors: TDM_E_SHAPE, TDM_E_UNSUPPORTED (types). */
+TDM_NODISCARD tdm_status tdm_loader_blocks(tdm_loader *loader, const tdm_checkpoint_tensor *blocks,
+                                           const tdm_checkpoint_tensor *scales,
+                                           const tdm_loader_part *part, tdm_weight_source *out,
+                                           tdm_error *err);
+
 #endif

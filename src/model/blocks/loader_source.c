@@ -204,6 +204,39 @@ static tdm_status fp8_source(tdm_loader *loader, const tdm_checkpoint_tensor *we
     return TDM_OK;
 }
 
+/* The bytes of a row's blocks in order are MLX's stream of codes (spec/quantized-formats.md
+ * section 3), so that both tensors are used where they lie. */
+tdm_status tdm_loader_blocks(tdm_loader *loader, const tdm_checkpoint_tensor *blocks,
+                             const tdm_checkpoint_tensor *scales, const tdm_loader_part *part,
+                             tdm_weight_source *out, tdm_error *err) {
+    const int64_t dims[4] = {part->n_stack, part->n_out, part->n_in / 32, 16};
+    TDM_CHECK(part->n_stack >= 1 && part->idx >= 0 && part->idx < part->n_stack);
+    if (part->n_in % 32 != 0) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "mxfp4 rows of %lld weights: no whole blocks of 32",
+                       (long long)part->n_in);
+        return tdm_loader_fail_at(loader, blocks, TDM_E_UNSUPPORTED, err);
+    }
+    TDM_TRY(tdm_loader_check_shape(loader, blocks, 4, dims, err));
+    TDM_TRY(tdm_loader_check_shape(loader, scales, 3, dims, err));
+    if (blocks->view.dtype != TDM_DTYPE_U8 || scales->view.dtype != TDM_DTYPE_U8) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "mxfp4 blocks stored as %s with scales as %s",
+                       TDM_DTYPES[blocks->view.dtype].name, TDM_DTYPES[scales->view.dtype].name);
+        return tdm_loader_fail_at(loader, blocks, TDM_E_UNSUPPORTED, err);
+    }
+    tdm_tensor_view codes = blocks->view;
+    codes.dtype = TDM_DTYPE_U32;
+    codes.rank = 3;
+    codes.dims[2] = part->n_in / 8;
+    *out = (tdm_weight_source){.mode = TDM_WEIGHT_MXFP4,
+                               .bits = 4,
+                               .group = 32,
+                               .view = slice(&codes, part),
+                               .scales = slice(&scales->view, part)};
+    tdm_loader_consume(loader, blocks, part->n_stack * part->n_out * part->n_in);
+    tdm_loader_consume(loader, scales, 0);
+    return TDM_OK;
+}
+
 tdm_status tdm_loader_source(tdm_loader *loader, const tdm_checkpoint_tensor *weight,
                              const tdm_loader_part *part, tdm_weight_source *out, tdm_error *err) {
     quant_set set;

@@ -88,6 +88,26 @@ tdm_status tdm_part_split(tdm_loader *loader, const char *name, int64_t n_in,
     return TDM_OK;
 }
 
+tdm_status tdm_part_blocks(tdm_loader *loader, const char *name, const tdm_part_stack *stack,
+                           tdm_weight *out, tdm_error *err) {
+    const tdm_loader_part part = {.n_stack = stack->n_experts,
+                                  .idx = stack->expert,
+                                  .n_out = stack->n_rows,
+                                  .n_in = stack->n_in};
+    const tdm_checkpoint_tensor *blocks = NULL;
+    const tdm_checkpoint_tensor *scales = NULL;
+    char full[TDM_LOADER_NAME_MAX];
+    tdm_weight_source source;
+    (void)snprintf(full, sizeof full, "%s_blocks", name);
+    TDM_TRY(find(loader, full, &blocks, err));
+    (void)snprintf(full, sizeof full, "%s_scales", name);
+    TDM_TRY(find(loader, full, &scales, err));
+    TDM_TRY(tdm_loader_blocks(loader, blocks, scales, &part, &source, err));
+    source.row_first = stack->row_first;
+    source.row_step = stack->row_step;
+    return init_weight(loader, blocks, &source, out, err);
+}
+
 tdm_status tdm_part_vector(tdm_loader *loader, const char *name, int64_t n, const float **out,
                            tdm_error *err) {
     const tdm_checkpoint_tensor *tensor = NULL;

@@ -22,6 +22,23 @@ TDM_NODISCARD tdm_status tdm_part_split(tdm_loader *loader, const char *name, in
                                         const tdm_part_rows *parts, int32_t n_parts,
                                         tdm_error *err);
 
+/* Rows row_first, row_first + row_step, ... of one expert's matrix in a stack. */
+typedef struct tdm_part_stack {
+    int64_t n_experts;
+    int64_t expert;
+    int64_t n_rows; /* of a whole matrix of the stack */
+    int64_t n_in;
+    int64_t row_first;
+    int64_t row_step; /* 1: all rows */
+} tdm_part_stack;
+
+/* MXFP4 as gpt-oss files have it: "NAME_blocks" U8 [n_experts, n_rows, n_in / 32, 16] and
+ * "NAME_scales" U8 [n_experts, n_rows, n_in / 32]. Errors as tdm_loader_linear. The caller deinits.
+ */
+TDM_NODISCARD tdm_status tdm_part_blocks(tdm_loader *loader, const char *name,
+                                         const tdm_part_stack *stack, tdm_weight *out,
+                                         tdm_error *err);
+
 /* The vector "NAME" (a full name) as f32: borrowed where it is f32 already and aligned, else
  * converted. */
 TDM_NODISCARD tdm_status tdm_part_vector(tdm_loader *loader, const char *name, int64_t n,
