@@ -37,7 +37,7 @@ const tdm_field TDM_MODEL_FIELDS[] = {
     {{"num_key_value_heads"},
      "attention.head_count_kv",
      AT(n_kv_heads),
-     TDM_FIELD_I32_OR_NONE,
+     TDM_FIELD_I32_FIRST,
      TDM_NEED_NONE,
      1,
      65536},
@@ -52,10 +52,53 @@ const tdm_field TDM_MODEL_FIELDS[] = {
     {{"intermediate_size", "block_ff_dim"},
      "feed_forward_length",
      AT(intermediate),
-     TDM_FIELD_I32,
+     TDM_FIELD_I32_FIRST,
      TDM_NEED_NONE,
      1,
      DIM_MAX},
+    {{NULL},
+     "attention.head_count_kv",
+     AT(kv_heads_of),
+     TDM_FIELD_I32_LAYERS,
+     TDM_NEED_NONE,
+     0,
+     65536},
+    {{NULL},
+     "feed_forward_length",
+     AT(intermediate_of),
+     TDM_FIELD_I32_LAYERS,
+     TDM_NEED_NONE,
+     0,
+     DIM_MAX},
+    {{"global_head_dim"}, NULL, AT(global_head_dim), TDM_FIELD_I32, TDM_NEED_NONE, 1, 8192},
+    {{"num_global_key_value_heads"},
+     NULL,
+     AT(n_global_kv_heads),
+     TDM_FIELD_I32,
+     TDM_NEED_NONE,
+     1,
+     65536},
+    {{"num_kv_shared_layers"},
+     "attention.shared_kv_layers",
+     AT(n_kv_shared),
+     TDM_FIELD_I32,
+     TDM_NEED_NONE,
+     0,
+     TDM_CONFIG_LAYERS_MAX},
+    {{"hidden_size_per_layer_input"},
+     "embedding_length_per_layer_input",
+     AT(ple_dim),
+     TDM_FIELD_I32,
+     TDM_NEED_NONE,
+     0,
+     DIM_MAX},
+    {{"vocab_size_per_layer_input"},
+     NULL,
+     AT(n_ple_vocab),
+     TDM_FIELD_I32,
+     TDM_NEED_NONE,
+     1,
+     16777216},
     {{"vocab_size"}, "vocab_size", AT(n_vocab), TDM_FIELD_I32, TDM_NEED_JSON, 1, 16777216},
     {{"max_position_embeddings"},
      "context_length",
@@ -124,7 +167,7 @@ const tdm_field TDM_MODEL_FIELDS[] = {
      TDM_NEED_NONE,
      0,
      EXPERTS_MAX},
-    {{"num_experts_per_tok"},
+    {{"num_experts_per_tok", "top_k_experts"},
      "expert_used_count",
      AT(experts.n_used),
      TDM_FIELD_I32,
@@ -262,24 +305,36 @@ static tdm_status fetch_json(const tdm_config_source *source, const tdm_field *f
     return TDM_OK;
 }
 
-/* A per-layer array counts as one number when all its elements are equal, zeros apart where they
- * say that a layer has none of it. */
+/* An array in the place of one number has one element a layer. */
+static tdm_status check_gguf_array(const tdm_config_source *source, const tdm_gguf_array_ref *ref,
+                                   const found *f) {
+    if (ref->n > 0 && (source->n_layers == 0 || ref->n == (size_t)source->n_layers)) {
+        return TDM_OK;
+    }
+    (void)tdm_fail(source->err, TDM_E_FORMAT, "%s has %zu elements for %d layers", f->key, ref->n,
+                   (int)source->n_layers);
+    return tdm_config_fail(source, NULL, f->key, TDM_E_FORMAT);
+}
+
+/* An array of one a layer counts as one number when all its elements are equal, or where the first
+ * that is not 0 is asked for. */
 static tdm_status fetch_gguf_array(const tdm_config_source *source, const tdm_field *field,
                                    const char *key, found *out) {
-    const bool may_skip = field->kind == TDM_FIELD_I32_OR_NONE;
+    const bool is_first = field->kind == TDM_FIELD_I32_FIRST;
     tdm_gguf_array_ref ref;
-    if (!tdm_gguf_array_find(source->gguf, key, &ref) || ref.n == 0) {
+    if (!tdm_gguf_array_find(source->gguf, key, &ref)) {
         return fail_kind(source, out, "whole number");
     }
+    TDM_TRY(check_gguf_array(source, &ref, out));
     out->whole = 0;
     for (size_t i = 0; i < ref.n; i++) {
         int64_t other = 0;
         if (!tdm_gguf_ref_i64(&ref, i, &other)) {
             return fail_kind(source, out, "array of whole numbers");
         }
-        if (i == 0 || (may_skip && out->whole == 0)) {
+        if (i == 0 || (is_first && out->whole == 0)) {
             out->whole = other;
-        } else if (other != out->whole && !(may_skip && other == 0)) {
+        } else if (other != out->whole && !is_first) {
             (void)tdm_fail(source->err, TDM_E_UNSUPPORTED, "%s differs between layers", out->key);
             return tdm_config_fail(source, NULL, out->key, TDM_E_UNSUPPORTED);
         }
@@ -287,16 +342,21 @@ static tdm_status fetch_gguf_array(const tdm_config_source *source, const tdm_fi
     return TDM_OK;
 }
 
+/* The whole of a field's key; false: the file has none. */
+static bool find_gguf_key(const tdm_config_source *source, const tdm_field *field, char key[256]) {
+    int n = 0;
+    if (source->gguf == NULL || field->gguf == NULL) {
+        return false;
+    }
+    n = snprintf(key, 256, "%s%s", source->prefix, field->gguf);
+    return n > 0 && n < 256 && tdm_gguf_has(source->gguf, key);
+}
+
 static tdm_status fetch_gguf(const tdm_config_source *source, const tdm_field *field, found *out) {
     char key[256];
-    int n = 0;
     out->key = field->gguf;
     out->path = NULL;
-    if (field->gguf == NULL) {
-        return TDM_OK;
-    }
-    n = snprintf(key, sizeof key, "%s%s", source->prefix, field->gguf);
-    if (n < 0 || (size_t)n >= sizeof key || !tdm_gguf_has(source->gguf, key)) {
+    if (!find_gguf_key(source, field, key)) {
         return TDM_OK;
     }
     out->is_there = true;
@@ -333,7 +393,7 @@ static bool has_default(const tdm_field *field, const char *at) {
     int32_t narrow = 0;
     int64_t whole = 0;
     double real = 0.0;
-    if (field->kind == TDM_FIELD_I32 || field->kind == TDM_FIELD_I32_OR_NONE) {
+    if (field->kind == TDM_FIELD_I32 || field->kind == TDM_FIELD_I32_FIRST) {
         memcpy(&narrow, at, sizeof narrow);
         return narrow != 0;
     }
@@ -345,10 +405,37 @@ static bool has_default(const tdm_field *field, const char *at) {
     return real != 0.0;
 }
 
+/* Each layer's own number, where the file has an array of them. */
+static tdm_status read_layers(const tdm_config_source *source, const tdm_field *field, char *to) {
+    found f = {.is_there = true, .is_whole = true, .key = field->gguf};
+    char key[256];
+    tdm_gguf_array_ref ref;
+    if (!find_gguf_key(source, field, key) || !tdm_gguf_array_find(source->gguf, key, &ref)) {
+        return TDM_OK;
+    }
+    TDM_TRY(check_gguf_array(source, &ref, &f));
+    for (size_t i = 0; i < ref.n && i < TDM_CONFIG_LAYERS_MAX; i++) {
+        int32_t narrow = 0;
+        if (!tdm_gguf_ref_i64(&ref, i, &f.whole)) {
+            return fail_kind(source, &f, "array of whole numbers");
+        }
+        f.real = (double)f.whole;
+        if (!(f.real >= field->min && f.real <= field->max)) {
+            return fail_range(source, field, &f);
+        }
+        narrow = (int32_t)f.whole;
+        memcpy(to + i * sizeof narrow, &narrow, sizeof narrow);
+    }
+    return TDM_OK;
+}
+
 static tdm_status read_field(const tdm_config_source *source, const tdm_field *field,
                              void *record) {
     found f = {0};
     char *to = &((char *)record)[field->offset];
+    if (field->kind == TDM_FIELD_I32_LAYERS) {
+        return read_layers(source, field, to);
+    }
     TDM_TRY(source->gguf != NULL ? fetch_gguf(source, field, &f) : fetch_json(source, field, &f));
     if (!f.is_there) {
         const bool is_needed =
@@ -406,6 +493,10 @@ tdm_status tdm_rope_check(tdm_rope_config *rope, const tdm_config_source *source
         rope->factor = 1.0;
         return TDM_OK;
     }
+    if (rope->kind == TDM_ROPE_PROPORTIONAL) {
+        rope->factor = rope->factor == 0.0 ? 1.0 : rope->factor;
+        return TDM_OK;
+    }
     if (rope->kind == TDM_ROPE_YARN && rope->original_context == 0) {
         rope->original_context = context_max; /* transformers' default too */
     }
@@ -437,7 +528,7 @@ void tdm_config_fill_rope_layers(tdm_model_config *config, int64_t interval) {
     }
 }
 
-static tdm_status fail_cross(const char *file, const char *what, tdm_error *err) {
+tdm_status tdm_config_fail_cross(const char *file, const char *what, tdm_error *err) {
     (void)tdm_fail(err, TDM_E_FORMAT, "%s", what);
     tdm_err_where(err, "%s", file);
     tdm_err_remedy(err, "fetch the model again");
@@ -451,10 +542,11 @@ static tdm_status check_heads(tdm_model_config *config, const char *file, tdm_er
     }
     if (config->head_dim == 0) {
         if (config->hidden % config->n_heads != 0) {
-            return fail_cross(file,
-                              "hidden size is no multiple of the number of heads, and no "
-                              "head size is given",
-                              err);
+            return tdm_config_fail_cross(
+                file,
+                "hidden size is no multiple of the number of heads, and no "
+                "head size is given",
+                err);
         }
         config->head_dim = config->hidden / config->n_heads;
     }
@@ -465,18 +557,18 @@ static tdm_status check_heads(tdm_model_config *config, const char *file, tdm_er
         config->rotary_dim = config->head_dim;
     }
     if (config->n_heads % config->n_kv_heads != 0) {
-        return fail_cross(file, "number of heads is no multiple of the number of key-value heads",
-                          err);
+        return tdm_config_fail_cross(
+            file, "number of heads is no multiple of the number of key-value heads", err);
     }
     if (config->rotary_dim > config->head_dim) {
-        return fail_cross(file, "more dimensions rotate than a head has", err);
+        return tdm_config_fail_cross(file, "more dimensions rotate than a head has", err);
     }
     if (!tdm_mul_i64(config->head_dim, config->n_heads, &width) || width > (int64_t)DIM_MAX) {
-        tdm_status status = fail_cross(file, "heads times head size is too large", err);
+        tdm_status status = tdm_config_fail_cross(file, "heads times head size is too large", err);
         tdm_err_limit(err, "%.0f", DIM_MAX);
         return status;
     }
-    return TDM_OK;
+    return tdm_config_check_layers(config, file, err);
 }
 
 static tdm_status check_sliding(const tdm_model_config *config, const char *file, tdm_error *err) {
@@ -485,7 +577,7 @@ static tdm_status check_sliding(const tdm_model_config *config, const char *file
     }
     for (int32_t i = 0; i < config->n_layer_types; i++) {
         if (config->is_sliding[i] != 0) {
-            return fail_cross(file, "layers slide, but no sliding_window is given", err);
+            return tdm_config_fail_cross(file, "layers slide, but no sliding_window is given", err);
         }
     }
     return TDM_OK;
@@ -501,11 +593,13 @@ tdm_status tdm_model_config_read(tdm_model_config *out, const tdm_checkpoint *ch
     out->rope.beta_fast = 32.0;
     out->rope.beta_slow = 1.0;
     out->rope.is_truncated = true;
+    out->rope.fraction = 1.0;
+    tdm_config_init_layers(out);
     TDM_TRY(is_gguf ? tdm_config_read_gguf(out, checkpoint, err)
                     : tdm_config_read_json(out, checkpoint, err));
     TDM_TRY(check_heads(out, file, err));
     if (out->norm_eps == 0.0) {
-        return fail_cross(file, "no epsilon of the norms is given", err);
+        return tdm_config_fail_cross(file, "no epsilon of the norms is given", err);
     }
     return check_sliding(out, file, err);
 }

@@ -17,6 +17,7 @@ typedef enum tdm_rope_kind {
     TDM_ROPE_LINEAR,
     TDM_ROPE_LLAMA3,
     TDM_ROPE_YARN,
+    TDM_ROPE_PROPORTIONAL,
     TDM_ROPE_FREQ_FACTORS /* GGUF: divide each frequency by rope_freqs.weight */
 } tdm_rope_kind;
 
@@ -32,6 +33,8 @@ typedef struct tdm_rope_config {
                                 mscale_all_dim */
     double mscale, mscale_all_dim; /* yarn; 0: absent */
     bool is_truncated;             /* yarn: correction range rounded outward (default true) */
+    double fraction; /* proportional: how much of a head turns, by the frequencies of all of it; the
+                        rest has frequency 0 */
 } tdm_rope_config;
 
 typedef struct tdm_experts_config {
@@ -50,9 +53,22 @@ typedef struct tdm_model_config {
     const char *text_family; /* model_type of text_config; family where there is none; borrowed */
     tdm_container container;
     int32_t hidden, n_layers, n_heads, n_kv_heads, head_dim, n_vocab;
-    int32_t intermediate; /* 0: absent, where experts have a size of their own */
-    int32_t value_dim;    /* of a value head; head_dim unless the file says otherwise */
-    int32_t rotary_dim;   /* leading dims of a head that rotate; head_dim unless partial */
+    int32_t intermediate;      /* 0: absent, where experts have a size of their own */
+    int32_t value_dim;         /* of a value head; head_dim unless the file says otherwise */
+    int32_t rotary_dim;        /* leading dims of a head that rotate; head_dim unless partial */
+    int32_t global_head_dim;   /* of layers that do not slide, keys and values; 0: head_dim_of */
+    int32_t global_rotary_dim; /* of those; 0 where global_head_dim is */
+    int32_t n_global_kv_heads; /* of layers that do not slide, where is_k_eq_v; 0: kv_heads_of */
+    /* By layer: the numbers above unless the file has its own; 0 of the last two: none. */
+    int32_t head_dim_of[TDM_CONFIG_LAYERS_MAX];
+    int32_t kv_heads_of[TDM_CONFIG_LAYERS_MAX];
+    int32_t intermediate_of[TDM_CONFIG_LAYERS_MAX];
+    bool is_k_eq_v; /* attention_k_eq_v: layers that do not slide have keys for values; GGUF: no
+                            attn_v in the first such layer */
+    int32_t n_kv_shared; /* so many last layers read keys and values of an earlier one */
+    bool is_double_wide; /* use_double_wide_mlp: MLPs of those layers are twice as wide */
+    int32_t ple_dim;     /* of a layer's own embedding of each token; 0: none */
+    int32_t n_ple_vocab; /* tokens that have one; 0: absent */
     int64_t context_max;
     double norm_eps;          /* 0: the file has none under any of the usual names */
     bool has_attention_bias;  /* attention_bias */

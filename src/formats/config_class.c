@@ -14,6 +14,11 @@
     .norm_eps = 1e-6, .theta = 1000000.0, .has_local_rope = true, .local_theta = 10000.0,          \
     .query_scalar = 256.0
 
+#define GEMMA4_TEXT                                                                                \
+    .is_tied = true, .has_hidden_activation = true, .n_heads = 8, .n_kv_heads = 4,                 \
+    .head_dim = 256, .global_head_dim = 512, .n_vocab = 262144, .norm_eps = 1e-6,                  \
+    .theta = 1000000.0, .rope_proportion = 0.25, .has_local_rope = true, .local_theta = 10000.0
+
 static const tdm_class_default CLASSES[] = {
     {.family = "llama", .norm_eps = 1e-6, .theta = 10000.0},
     {.family = "mistral", .sliding_window = 4096, .norm_eps = 1e-6, .theta = 10000.0},
@@ -58,6 +63,20 @@ static const tdm_class_default CLASSES[] = {
      .final_softcap = 30.0},
     {.family = "gemma3_text", GEMMA3_TEXT},
     {.family = "gemma3", GEMMA3_TEXT}, /* a text_config without a model_type */
+    {.family = "gemma4_text",
+     GEMMA4_TEXT,
+     .sliding_window = 512,
+     .context_max = 131072,
+     .ple_dim = 256,
+     .has_moe_flag = true},
+    {.family = "gemma4", /* a text_config without a model_type */
+     GEMMA4_TEXT,
+     .sliding_window = 512,
+     .context_max = 131072,
+     .ple_dim = 256,
+     .has_moe_flag = true},
+    {.family = "gemma4_unified_text", GEMMA4_TEXT, .sliding_window = 1024, .context_max = 262144},
+    {.family = "gemma4_unified", GEMMA4_TEXT, .sliding_window = 1024, .context_max = 262144},
     {.family = "starcoder2", .is_tied = true, .norm_eps = 1e-5, .theta = 10000.0},
     {.family = "glm4",
      .is_attention_biased = true,
@@ -108,6 +127,8 @@ void tdm_class_apply(const tdm_class_default *class, const tdm_config_source *so
     out->context_max = class->context_max;
     out->norm_eps = class->norm_eps;
     out->query_scalar = class->query_scalar;
+    out->global_head_dim = class->global_head_dim;
+    out->ple_dim = class->ple_dim;
     if (is_absent(source, "sliding_window")) {
         out->sliding_window = class->sliding_window;
     }

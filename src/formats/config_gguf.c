@@ -6,6 +6,7 @@
 #include "formats/config_priv.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,6 +54,17 @@ static tdm_status read_prefix(gguf_config *g) {
         g->source.prefix = "";
         return fail_key(g, "general.architecture", TDM_E_UNSUPPORTED);
     }
+    return TDM_OK;
+}
+
+/* First of all, since arrays are compared with it. */
+static tdm_status read_n_layers(tdm_model_config *out, gguf_config *g) {
+    for (size_t i = 0; i < TDM_MODEL_FIELDS_LEN; i++) {
+        if (TDM_MODEL_FIELDS[i].offset == offsetof(tdm_model_config, n_layers)) {
+            TDM_TRY(tdm_fields_read(&g->source, &TDM_MODEL_FIELDS[i], 1, out));
+        }
+    }
+    g->source.n_layers = out->n_layers;
     return TDM_OK;
 }
 
@@ -212,6 +224,20 @@ static tdm_status read_pattern(tdm_model_config *out, const gguf_config *g) {
     return TDM_OK;
 }
 
+/* Values are keys where a file says which layers slide and the first that does not has none. */
+static void read_values(tdm_model_config *out, const gguf_config *g) {
+    char name[64];
+    for (int32_t i = 0; i < out->n_layer_types; i++) {
+        if (out->is_sliding[i] == 0) {
+            (void)snprintf(name, sizeof name, "blk.%d.attn_k.weight", (int)i);
+            out->is_k_eq_v = has_tensor(g, name);
+            (void)snprintf(name, sizeof name, "blk.%d.attn_v.weight", (int)i);
+            out->is_k_eq_v = out->is_k_eq_v && !has_tensor(g, name);
+            return;
+        }
+    }
+}
+
 /* Layers without key heads convolve, where the file says how long; else nothing here knows them. */
 static void read_convolutions(tdm_model_config *out, const gguf_config *g) {
     char key[256];
@@ -274,11 +300,14 @@ tdm_status tdm_config_read_gguf(tdm_model_config *out, const tdm_checkpoint *che
     g.source.err = err;
     TDM_TRY(read_prefix(&g));
     out->family = out->text_family = tdm_gguf_architecture(g.source.gguf);
+    TDM_TRY(read_n_layers(out, &g));
     TDM_TRY(tdm_fields_read(&g.source, TDM_MODEL_FIELDS, TDM_MODEL_FIELDS_LEN, out));
     TDM_TRY(read_rest(out, &g));
     TDM_TRY(read_vocab(out, &g));
     TDM_TRY(read_rope(out, &g));
+    TDM_TRY(tdm_config_read_swa_heads(out, &g.source));
     TDM_TRY(read_pattern(out, &g));
+    read_values(out, &g);
     read_convolutions(out, &g);
     TDM_TRY(read_ids(out, &g));
     if (strcmp(out->family, "smollm3") == 0) {

@@ -53,7 +53,7 @@ static tdm_status fail_rope_type(const tdm_config_source *source, const tdm_json
     (void)tdm_fail(source->err, TDM_E_UNSUPPORTED, "rope type \"%.40s\" is not supported",
                    tdm_json_is(type, TDM_JSON_STRING) ? type->u.text : "(no text)");
     (void)tdm_config_fail(source, source->scopes[0].path, "rope_type", TDM_E_UNSUPPORTED);
-    tdm_err_limit(source->err, "default, linear, llama3, yarn");
+    tdm_err_limit(source->err, "default, linear, llama3, yarn, proportional");
     tdm_err_remedy(source->err, "use a model with one of the supported rope types");
     return TDM_E_UNSUPPORTED;
 }
@@ -65,7 +65,8 @@ static tdm_status read_rope_kind(tdm_rope_config *rope, const tdm_config_source 
     } KINDS[] = {{"default", TDM_ROPE_DEFAULT},
                  {"linear", TDM_ROPE_LINEAR},
                  {"llama3", TDM_ROPE_LLAMA3},
-                 {"yarn", TDM_ROPE_YARN}};
+                 {"yarn", TDM_ROPE_YARN},
+                 {"proportional", TDM_ROPE_PROPORTIONAL}};
     const char *path = NULL;
     const tdm_json *type = tdm_config_find(source, "rope_type", &path);
     if (type == NULL) {
@@ -123,6 +124,17 @@ static tdm_status find_rope(const tdm_config_source *source, tdm_config_source *
     return TDM_OK;
 }
 
+static const tdm_field PARTIAL = {
+    {"partial_rotary_factor"}, NULL, 0, TDM_FIELD_F64, TDM_NEED_NONE, 1e-6, 1.0};
+
+/* Leading dims of a head that turn, by the fraction of them; 0: fewer than one. A proportional rope
+ * spans the whole head. */
+static int32_t rotary_of(const tdm_model_config *out, const tdm_rope_config *rope,
+                         double fraction) {
+    const int32_t head_dim = out->head_dim != 0 ? out->head_dim : out->hidden / out->n_heads;
+    return rope->kind == TDM_ROPE_PROPORTIONAL ? head_dim : (int32_t)((double)head_dim * fraction);
+}
+
 /* The rope of sliding layers, in either generation: an object of its own, or a base beside
  * rope_theta that no scaling touches. */
 static tdm_status read_local_rope(tdm_model_config *out, const tdm_config_source *source,
@@ -151,6 +163,15 @@ static tdm_status read_local_rope(tdm_model_config *out, const tdm_config_source
     TDM_TRY(read_rope_kind(rope, &own));
     TDM_TRY(tdm_fields_read(&own, TDM_ROPE_FIELDS, TDM_ROPE_FIELDS_LEN, rope));
     TDM_TRY(tdm_config_bool(&own, "truncate", &rope->is_truncated));
+    rope->fraction = 1.0;
+    TDM_TRY(tdm_fields_read(source, &PARTIAL, 1, &rope->fraction));
+    TDM_TRY(tdm_fields_read(&own, &PARTIAL, 1, &rope->fraction));
+    if (rotary_of(out, rope, rope->fraction) != rotary_of(out, &out->rope, out->rope.fraction)) {
+        (void)tdm_fail(source->err, TDM_E_UNSUPPORTED,
+                       "layers that slide turn another part of a head than the others");
+        return tdm_config_fail(&own, own.scopes[0].path, "partial_rotary_factor",
+                               TDM_E_UNSUPPORTED);
+    }
     return tdm_rope_check(rope, &own, out->context_max);
 }
 
@@ -160,9 +181,7 @@ static tdm_status read_rope(tdm_model_config *out, const tdm_config_source *sour
     tdm_rope_config *rope = &out->rope;
     const tdm_json *sliding = NULL;
     tdm_config_source rope_source;
-    double fraction = class != NULL && class->rotary_fraction > 0.0 ? class->rotary_fraction : 1.0;
-    const tdm_field partial = {
-        {"partial_rotary_factor"}, NULL, 0, TDM_FIELD_F64, TDM_NEED_NONE, 1e-6, 1.0};
+    rope->fraction = class != NULL && class->rotary_fraction > 0.0 ? class->rotary_fraction : 1.0;
     rope->theta = class != NULL ? class->theta : 10000.0;
     TDM_TRY(find_rope(source, &rope_source, &sliding));
     TDM_TRY(
@@ -170,11 +189,14 @@ static tdm_status read_rope(tdm_model_config *out, const tdm_config_source *sour
     TDM_TRY(read_rope_kind(rope, &rope_source));
     TDM_TRY(tdm_fields_read(&rope_source, TDM_ROPE_FIELDS, TDM_ROPE_FIELDS_LEN, rope));
     TDM_TRY(tdm_config_bool(&rope_source, "truncate", &rope->is_truncated));
-    TDM_TRY(tdm_fields_read(source, &partial, 1, &fraction));
-    TDM_TRY(tdm_fields_read(&rope_source, &partial, 1, &fraction));
-    if (fraction < 1.0) {
-        const int32_t head_dim = out->head_dim != 0 ? out->head_dim : out->hidden / out->n_heads;
-        out->rotary_dim = (int32_t)((double)head_dim * fraction);
+    if (rope_source.scopes[0].object == NULL && class != NULL && class->rope_proportion > 0.0) {
+        rope->kind = TDM_ROPE_PROPORTIONAL;
+        rope->fraction = class->rope_proportion;
+    }
+    TDM_TRY(tdm_fields_read(source, &PARTIAL, 1, &rope->fraction));
+    TDM_TRY(tdm_fields_read(&rope_source, &PARTIAL, 1, &rope->fraction));
+    if (rope->fraction < 1.0) {
+        out->rotary_dim = rotary_of(out, rope, rope->fraction);
         if (out->rotary_dim < 1) {
             (void)tdm_fail(source->err, TDM_E_FORMAT, "partial_rotary_factor leaves no dimension");
             return tdm_config_fail(source, "$", "partial_rotary_factor", TDM_E_FORMAT);
@@ -325,8 +347,17 @@ static tdm_status read_layer_set(const tdm_model_config *out, const tdm_config_s
     return TDM_OK;
 }
 
-static tdm_status read_experts(tdm_model_config *out, const tdm_config_source *source) {
+static tdm_status read_experts(tdm_model_config *out, const tdm_config_source *source,
+                               const tdm_class_default *class) {
     bool is_there = false;
+    bool is_used = class == NULL || !class->has_moe_flag;
+    TDM_TRY(tdm_config_bool(source, "enable_moe_block", &is_used));
+    if (!is_used) {
+        out->experts.n = out->experts.n_used = 0;
+    } else if (class != NULL && class->has_moe_flag && out->experts.n == 0) {
+        (void)tdm_fail(source->err, TDM_E_FORMAT, "enable_moe_block asks for experts of no number");
+        return tdm_config_fail(source, source->scopes[0].path, "num_experts", TDM_E_FORMAT);
+    }
     TDM_TRY(tdm_config_bool(source, "norm_topk_prob", &out->experts.is_renormalized));
     return read_layer_set(out, source, "mlp_only_layers", 1, out->experts.is_dense, &is_there);
 }
@@ -425,6 +456,8 @@ static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *sou
     TDM_TRY(tdm_config_bool(source, "use_qk_norm", &out->has_qk_norm_flag));
     TDM_TRY(tdm_config_bool(source, "qkv_bias", &out->has_qkv_bias));
     TDM_TRY(tdm_config_bool(source, "mlp_bias", &out->has_mlp_bias));
+    TDM_TRY(tdm_config_bool(source, "attention_k_eq_v", &out->is_k_eq_v));
+    TDM_TRY(tdm_config_bool(source, "use_double_wide_mlp", &out->is_double_wide));
     TDM_TRY(read_bidirectional(out, source));
     if (class == NULL || !class->has_hidden_activation) {
         TDM_TRY(read_text(source, "hidden_act", &out->hidden_act));
@@ -472,7 +505,8 @@ tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *che
     TDM_TRY(read_rope(out, &source, class));
     TDM_TRY(read_no_rope(out, &source));
     TDM_TRY(read_sliding(out, &source, class));
-    TDM_TRY(read_experts(out, &source));
+    TDM_TRY(read_experts(out, &source, class));
+    TDM_TRY(tdm_config_read_per_layer(out, &source));
     TDM_TRY(read_convolutions(out, &source));
     return read_ids(out, &source, checkpoint);
 }

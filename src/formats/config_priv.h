@@ -14,6 +14,7 @@ typedef struct tdm_config_source {
     const tdm_gguf *gguf; /* NULL: JSON */
     const char *file;     /* for errors */
     const char *prefix;   /* GGUF: "llama."; may be "" */
+    int32_t n_layers;     /* 0 until it is read */
     struct {
         const tdm_json *object; /* NULL: not there */
         const char *path;       /* "$.text_config" */
@@ -23,7 +24,8 @@ typedef struct tdm_config_source {
 
 typedef enum tdm_field_kind {
     TDM_FIELD_I32,
-    TDM_FIELD_I32_OR_NONE, /* a GGUF array of one a layer may have zeros: layers that have none */
+    TDM_FIELD_I32_FIRST,  /* of a GGUF array of one a layer the first that is not 0 */
+    TDM_FIELD_I32_LAYERS, /* all of that array, at offset; a single number is left alone */
     TDM_FIELD_I64,
     TDM_FIELD_F64
 } tdm_field_kind;
@@ -37,7 +39,8 @@ typedef enum tdm_field_need {
 #define TDM_FIELD_NAMES_MAX 5
 
 /* One row of a range table. The value is written at offset in a record; an absent one leaves the
- * record alone. null in JSON means absent. */
+ * record alone. null in JSON means absent. A GGUF array is taken for a number of other kinds where
+ * its elements are equal. */
 typedef struct tdm_field {
     const char *json[TDM_FIELD_NAMES_MAX]; /* spellings, NULL at the end; the first present wins */
     const char *gguf;                      /* NULL: GGUF has none */
@@ -47,8 +50,8 @@ typedef struct tdm_field {
     double min, max; /* inclusive; whole numbers are exact below 2^53 */
 } tdm_field;
 
-/* Reads n rows into record. Errors: TDM_E_FORMAT with where, limit and remedy; TDM_E_UNSUPPORTED
- * for a GGUF array whose elements differ. */
+/* Reads n rows into record. Errors: TDM_E_FORMAT with where, limit and remedy (arrays of another
+ * length than the layers included); TDM_E_UNSUPPORTED for a GGUF array whose elements differ. */
 tdm_status tdm_fields_read(const tdm_config_source *source, const tdm_field *fields, size_t n,
                            void *record);
 
@@ -74,9 +77,13 @@ typedef struct tdm_class_default {
     int64_t context_max;
     double norm_eps, theta;
     double rotary_fraction; /* 0: all of a head */
+    double rope_proportion; /* where the file has no rope at all: a proportional one; 0: not */
     bool has_local_rope;    /* sliding layers have a rope of their own, which no scaling touches */
     double local_theta;     /* of it; 0: that of the other layers */
     double query_scalar, attention_softcap, final_softcap;
+    int32_t global_head_dim; /* of layers that do not slide; 0: as the others */
+    int32_t ple_dim;
+    bool has_moe_flag; /* experts are there where enable_moe_block says so, else not */
 } tdm_class_default;
 
 /* NULL: no row. */
@@ -84,6 +91,18 @@ const tdm_class_default *tdm_class_find(const char *family);
 /* Before the tables are read: what they leave alone stays the class's. */
 void tdm_class_apply(const tdm_class_default *class, const tdm_config_source *source,
                      tdm_model_config *out);
+
+/* config_layers.c: what may differ between layers. init before anything is read; check, when all is,
+ * fills what the file does not say and compares heads. */
+void tdm_config_init_layers(tdm_model_config *out);
+tdm_status tdm_config_check_layers(tdm_model_config *config, const char *file, tdm_error *err);
+/* per_layer_config of config.json. */
+tdm_status tdm_config_read_per_layer(tdm_model_config *out, const tdm_config_source *source);
+/* GGUF: sizes of heads where the layers that slide have their own. */
+tdm_status tdm_config_read_swa_heads(tdm_model_config *out, const tdm_config_source *source);
+
+/* A failure of several fields together. Returns TDM_E_FORMAT. */
+tdm_status tdm_config_fail_cross(const char *file, const char *what, tdm_error *err);
 
 /* config_json.c and config_gguf.c: everything but the checks across fields. */
 tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *checkpoint,

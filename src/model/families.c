@@ -107,6 +107,36 @@ static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
     return TDM_OK;
 }
 
+/* A size that single layers have, for a family that knows one for all. */
+static tdm_status check_layers(const tdm_model_config *config, const tdm_decoder_spec *spec,
+                               tdm_error *err) {
+    if (spec->is_by_layer) {
+        return TDM_OK;
+    }
+    for (int32_t i = 0; i < config->n_layers; i++) {
+        bool has_heads = spec->layers[i].mixer == TDM_MIXER_ATTENTION;
+        if (has_heads && (config->head_dim_of[i] != config->head_dim ||
+                          config->kv_heads_of[i] != config->n_kv_heads)) {
+            return refuse(config, err, "num_key_value_heads", "heads that differ between layers");
+        }
+        if (!spec->layers[i].has_experts && config->intermediate_of[i] != config->intermediate) {
+            return refuse(config, err, "intermediate_size", "MLPs that differ between layers");
+        }
+    }
+    if (config->global_head_dim > 0 || config->n_global_kv_heads > 0) {
+        return refuse(config, err, "global_head_dim", "heads of their own where no layer slides");
+    }
+    if (config->is_k_eq_v) {
+        return refuse(config, err, "attention_k_eq_v", "keys for values");
+    }
+    if (config->n_kv_shared > 0) {
+        return refuse(config, err, "num_kv_shared_layers", "keys that layers share");
+    }
+    return config->ple_dim > 0
+               ? refuse(config, err, "hidden_size_per_layer_input", "embeddings for each layer")
+               : TDM_OK;
+}
+
 /* What the config has and the family's description of it has not. */
 static tdm_status check_honoured(const tdm_model_config *config, const tdm_decoder_spec *spec,
                                  tdm_error *err) {
@@ -139,7 +169,7 @@ static tdm_status check_honoured(const tdm_model_config *config, const tdm_decod
             return refuse(config, err, "intermediate_size", "no width of the MLP");
         }
     }
-    return TDM_OK;
+    return check_layers(config, spec, err);
 }
 
 tdm_status tdm_graph_describe(const tdm_model_config *config, tdm_decoder_spec *spec,

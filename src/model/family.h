@@ -102,6 +102,7 @@ typedef struct tdm_decoder_spec {
     tdm_block_template block;
     tdm_mlp_kind mlp;
     bool is_qkv_fused; /* rows of q, k, v in one tensor, in that order */
+    bool is_by_layer;  /* the family has read what a config says of single layers */
     tdm_qk_norm qk_norm;
     tdm_activation activation;
     tdm_bias_rule qkv_bias;

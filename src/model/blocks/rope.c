@@ -76,6 +76,7 @@ static double scale_yarn(const tdm_rope_config *config, const yarn_ramp *ramp, i
 void tdm_rope_frequencies(const tdm_rope_config *config, int32_t dim, const float *factors,
                           float *inv_freq, float *out_magnitude) {
     yarn_ramp ramp = {0.0, 1.0};
+    const double turned = floor(config->fraction * dim / 2.0); /* pairs of a proportional rope */
     *out_magnitude = 1.0F;
     if (config->kind == TDM_ROPE_YARN) {
         ramp = yarn_ramp_of(config, dim);
@@ -92,6 +93,9 @@ void tdm_rope_frequencies(const tdm_rope_config *config, int32_t dim, const floa
             break;
         case TDM_ROPE_YARN:
             freq = scale_yarn(config, &ramp, i, freq);
+            break;
+        case TDM_ROPE_PROPORTIONAL:
+            freq = i < turned ? freq / config->factor : 0.0;
             break;
         case TDM_ROPE_DEFAULT:
         case TDM_ROPE_FREQ_FACTORS:

@@ -35,6 +35,11 @@ static tdm_model_config plain(const char *family, tdm_container container) {
         .rope = {.kind = TDM_ROPE_DEFAULT, .theta = 1e6, .factor = 1.0},
         .rope_local = {.kind = TDM_ROPE_DEFAULT, .theta = 1e4, .factor = 1.0},
     };
+    for (int32_t i = 0; i < TDM_CONFIG_LAYERS_MAX; i++) {
+        config.head_dim_of[i] = config.head_dim;
+        config.kv_heads_of[i] = config.n_kv_heads;
+        config.intermediate_of[i] = config.intermediate;
+    }
     return config;
 }
 
@@ -345,6 +350,33 @@ static void what_no_block_does_is_refused(void **state) {
     refuse(&config, "general.architecture");
 }
 
+static void what_single_layers_have_is_refused(void **state) {
+    tdm_model_config config = plain("llama", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    config.kv_heads_of[11] = 1;
+    refuse(&config, "num_key_value_heads");
+    config.kv_heads_of[11] = 2;
+    config.head_dim_of[0] = 32;
+    refuse(&config, "num_key_value_heads");
+    config.head_dim_of[0] = 16;
+    config.intermediate_of[3] = 64;
+    refuse(&config, "intermediate_size");
+    config.intermediate_of[3] = 128;
+    config.global_head_dim = 32;
+    refuse(&config, "global_head_dim");
+    config.global_head_dim = 0;
+    config.is_k_eq_v = true;
+    refuse(&config, "attention_k_eq_v");
+    config.is_k_eq_v = false;
+    config.n_kv_shared = 1;
+    refuse(&config, "num_kv_shared_layers");
+    config.n_kv_shared = 0;
+    config.ple_dim = 8;
+    refuse(&config, "hidden_size_per_layer_input");
+    config.ple_dim = 0;
+    describe(&config);
+}
+
 static void every_family_has_a_name(void **state) {
     size_t n = 0;
     (void)state;
@@ -373,6 +405,7 @@ int main(void) {
         cmocka_unit_test(windows_by_period),
         cmocka_unit_test(lfm2_convolves_where_the_config_says),
         cmocka_unit_test(what_no_block_does_is_refused),
+        cmocka_unit_test(what_single_layers_have_is_refused),
         cmocka_unit_test(every_family_has_a_name),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));

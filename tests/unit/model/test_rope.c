@@ -73,6 +73,23 @@ static void test_yarn_magnitude_and_ends(void **state) {
     assert_true(fabs((double)magnitude - 1.5) < 1e-7);
 }
 
+/* Frequencies of the whole head for a part of its pairs; the rest stands still. */
+static void test_proportional(void **state) {
+    tdm_rope_config config = {
+        .kind = TDM_ROPE_PROPORTIONAL, .theta = 10000.0, .factor = 1.0, .fraction = 0.5};
+    const double half[4] = {1.0, 0.1, 0.0, 0.0};
+    const double odd[4] = {0.5, 0.0, 0.0, 0.0};
+    const double whole[4] = {1.0, 0.1, 0.01, 0.001};
+    (void)state;
+    check(&config, 8, half, 1.0);
+    config.fraction = 0.45; /* 1.8 pairs: one */
+    config.factor = 2.0;
+    check(&config, 8, odd, 1.0);
+    config.fraction = 1.0;
+    config.factor = 1.0;
+    check(&config, 8, whole, 1.0);
+}
+
 static void test_factors_divide(void **state) {
     const tdm_rope_config config = {.kind = TDM_ROPE_FREQ_FACTORS, .theta = 10000.0, .factor = 1.0};
     const float factors[2] = {2.0F, 1e30F};
@@ -86,9 +103,8 @@ static void test_factors_divide(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_default_and_linear),
-        cmocka_unit_test(test_llama3_bands),
-        cmocka_unit_test(test_yarn_magnitude_and_ends),
+        cmocka_unit_test(test_default_and_linear),      cmocka_unit_test(test_llama3_bands),
+        cmocka_unit_test(test_yarn_magnitude_and_ends), cmocka_unit_test(test_proportional),
         cmocka_unit_test(test_factors_divide),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
