@@ -4,6 +4,7 @@
  */
 #include "backend/cpu/cpu.h"
 #include "model/model.h"
+#include "support/goldens.h"
 #include "support/support.h"
 
 #include <setjmp.h>
@@ -43,13 +44,10 @@ static void run_case(const char *name, tdm_tier tier, tdm_dtype kv_dtype, int32_
 }
 
 static void test_families(void **state) {
-    static const char *const CASES[] = {"llama",     "llama3-rope", "mistral-sliding", "qwen2",
-                                        "yarn",      "qwen3",       "smollm3",         "gemma3",
-                                        "qwen3-moe", "lfm2"};
     (void)state;
-    for (size_t i = 0; i < SUPPORT_LEN(CASES); i++) {
-        run_case(CASES[i], TDM_TIER_FAST, TDM_DTYPE_BF16, 1);
-        run_case(CASES[i], TDM_TIER_EXACT, TDM_DTYPE_F32, 2);
+    for (size_t i = 0; i < SUPPORT_LEN(SUPPORT_GOLDENS); i++) {
+        run_case(SUPPORT_GOLDENS[i].name, TDM_TIER_FAST, TDM_DTYPE_BF16, 1);
+        run_case(SUPPORT_GOLDENS[i].name, TDM_TIER_EXACT, TDM_DTYPE_F32, 2);
     }
 }
 

@@ -110,7 +110,7 @@ static void stacks_give_every_row(void **state) {
         }
     }
     assert_int_equal(tdm_loader_finish(&r.loader, &err), TDM_OK);
-    assert_int_equal(r.loader.n_params, N_EXPERTS * N_ROWS * N_IN);
+    assert_int_equal(r.loader.own.n_params[r.loader.own.section], N_EXPERTS * N_ROWS * N_IN);
     rig_close(&r);
 }
 

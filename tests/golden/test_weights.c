@@ -3,6 +3,7 @@
  * Weight formats against their goldens: MLX's unpacked values to the bit, at every alignment, and
  * products of all formats within 1e-5 of the largest; whole MLX checkpoints in exact and fast; and
  * checkpoints whose config and tensors disagree. */
+#include "support/goldens.h"
 #include "support/support.h"
 
 #include "backend/cpu/cpu.h"
@@ -13,7 +14,6 @@
 #include "tensor/half.h"
 #include "tensor/ops.h"
 #include "tensor/weight.h"
-#include "tolerance.h"
 #include "unit/formats/bytes.h"
 #include "unit/formats/mem_fs.h"
 
@@ -232,15 +232,6 @@ static void gguf_products_agree(void **state) {
     goldens_close(&g);
 }
 
-static const char *const MLX_MODELS[] = {
-    "llama-q4g32",           "llama-q2g128",     "llama-q3g64-f16",       "llama-q8g128-shards",
-    "llama-mxfp4-tied",      "llama-nvfp4-tied", "qwen2-q8g64-f16",       "qwen3-q5g128-f16",
-    "qwen3-mxfp8",           "gemma3-q6g32",     "gemma3-mixed-3-6",      "mixtral-q6g64-f16",
-    "qwen3-mixed-4-6-8-off", "qwen3-moe-q4g32",  "qwen3-moe-nvfp4-global"};
-static const char *const GGUF_MODELS[] = {"quant-q2_k",   "quant-q4_0",  "quant-q4_k_m",
-                                          "quant-q5_k_s", "quant-q6_k",  "quant-q8_0",
-                                          "quant-iq3_s",  "quant-iq4_xs"};
-
 typedef struct rig {
     tdm_backend *backend;
     tdm_checkpoint *checkpoint;
@@ -364,15 +355,16 @@ static void check_model(const char *name, const char *model, const goldens *g) {
 }
 
 /* Folders of shared; file: the checkpoint in each, or "" where it is the folder. */
-static void check_models(const char *shared, const char *const *names, size_t n, const char *file) {
+static void check_models(const char *shared, const support_golden *list, size_t n,
+                         const char *file) {
     for (size_t i = 0; i < n; ++i) {
         char folder[SUPPORT_PATH_MAX];
         char model[SUPPORT_PATH_MAX];
         goldens g;
-        (void)support_join(folder, shared, names[i]);
+        (void)support_join(folder, shared, list[i].name);
         (void)support_join(g.path, folder, "golden.safetensors");
         goldens_open(&g);
-        check_model(names[i], file[0] != '\0' ? support_join(model, folder, file) : folder, &g);
+        check_model(list[i].name, file[0] != '\0' ? support_join(model, folder, file) : folder, &g);
         goldens_close(&g);
     }
 }
@@ -381,14 +373,14 @@ static void mlx_models_agree(void **state) {
     char shared[SUPPORT_PATH_MAX];
     (void)state;
     SUPPORT_NEED_SHARED(shared, "goldens-mlx");
-    check_models(shared, MLX_MODELS, SUPPORT_LEN(MLX_MODELS), "");
+    check_models(shared, SUPPORT_SHARED_MLX, SUPPORT_LEN(SUPPORT_SHARED_MLX), "");
 }
 
 static void gguf_models_agree(void **state) {
     char shared[SUPPORT_PATH_MAX];
     (void)state;
     SUPPORT_NEED_SHARED(shared, "goldens-gguf");
-    check_models(shared, GGUF_MODELS, SUPPORT_LEN(GGUF_MODELS), "model.gguf");
+    check_models(shared, SUPPORT_SHARED_QUANTS, SUPPORT_LEN(SUPPORT_SHARED_QUANTS), "model.gguf");
 }
 
 /* Replaces the first old in text by new of the same length. */

@@ -196,6 +196,7 @@ static void decoder_destroy(tdm_graph *graph) {
 
 static const tdm_graph_ops DECODER_OPS = {
     .reserve = tdm_decoder_reserve,
+    .cache_at = tdm_decoder_cache_at,
     .state_plan = tdm_decoder_state_plan,
     .state_create = tdm_decoder_state_create,
     .state_reserve = tdm_decoder_state_reserve,
@@ -248,13 +249,13 @@ static tdm_decoder *decoder_new(const tdm_alloc *alloc, const tdm_model_config *
     return d;
 }
 
-tdm_status tdm_graph_create(tdm_graph **out_graph, const tdm_checkpoint *checkpoint,
-                            const tdm_model_config *config, tdm_backend *backend,
-                            const tdm_graph_options *options, tdm_error *err) {
+tdm_status tdm_decoder_create(tdm_decoder **out, const tdm_checkpoint *checkpoint,
+                              const tdm_model_config *config, tdm_backend *backend,
+                              const tdm_graph_options *options, tdm_tally *tally, tdm_error *err) {
     tdm_status status = TDM_OK;
     tdm_decoder *d = NULL;
     tdm_decoder_spec *spec = tdm_mem_alloc(options->alloc, sizeof *spec);
-    *out_graph = NULL;
+    *out = NULL;
     if (spec == NULL) {
         return tdm_fail_nomem(err, "a model's description");
     }
@@ -264,11 +265,21 @@ tdm_status tdm_graph_create(tdm_graph **out_graph, const tdm_checkpoint *checkpo
         status = tdm_fail_nomem(err, "a model");
         goto done;
     }
+    d->tally = tally;
     TDM_TRY_GOTO(status, tdm_decoder_load(d, checkpoint, config, spec, options, err), done);
-    *out_graph = &d->base;
+    *out = d;
     d = NULL;
 done:
     decoder_destroy((tdm_graph *)d);
     tdm_mem_free(options->alloc, spec, sizeof *spec);
+    return status;
+}
+
+tdm_status tdm_graph_create(tdm_graph **out_graph, const tdm_checkpoint *checkpoint,
+                            const tdm_model_config *config, tdm_backend *backend,
+                            const tdm_graph_options *options, tdm_error *err) {
+    tdm_decoder *d = NULL;
+    tdm_status status = tdm_decoder_create(&d, checkpoint, config, backend, options, NULL, err);
+    *out_graph = d != NULL ? &d->base : NULL;
     return status;
 }

@@ -24,6 +24,7 @@ static tdm_status load_mixer(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loade
         return tdm_fail_nomem(err, "a layer");
     }
     layer->mixer = mixer;
+    (void)tdm_loader_enter(loader, TDM_SECTION_ATTENTION);
     TDM_TRY(mixer->load(layer->mixer_block, loader, &d->dims, spec, &layer->place, err));
     sizes = mixer->sizes(layer->mixer_block, &d->dims);
     d->mixer.scratch = sizes.scratch > d->mixer.scratch ? sizes.scratch : d->mixer.scratch;
@@ -34,6 +35,7 @@ static tdm_status load_mixer(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loade
 static tdm_status load_mlp(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loader *loader,
                            const tdm_decoder_spec *spec, int32_t idx, tdm_error *err) {
     layer->has_experts = spec->layers[idx].has_experts;
+    (void)tdm_loader_enter(loader, TDM_SECTION_MLP);
     if (layer->has_experts) {
         return tdm_experts_load(&layer->experts, loader, &d->dims, spec, idx, err);
     }
@@ -62,6 +64,7 @@ static tdm_status load_ends(tdm_decoder *d, tdm_loader *loader, const tdm_model_
                             const tdm_decoder_spec *spec, tdm_error *err) {
     int64_t n_vocab = config->n_vocab;
     int64_t hidden = config->hidden;
+    (void)tdm_loader_enter(loader, TDM_SECTION_EMBEDDING);
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_EMBED, 0, n_vocab, hidden, TDM_BIAS_NONE, &d->embed,
                               err));
     TDM_TRY(tdm_norm_load(&d->final_norm, loader, spec, TDM_ROLE_FINAL_NORM, 0, hidden, err));
@@ -70,6 +73,7 @@ static tdm_status load_ends(tdm_decoder *d, tdm_loader *loader, const tdm_model_
         tdm_loader_drop(loader, TDM_ROLE_HEAD, 0);
         return TDM_OK;
     }
+    (void)tdm_loader_enter(loader, TDM_SECTION_HEAD);
     return tdm_loader_linear(loader, TDM_ROLE_HEAD, 0, n_vocab, hidden, TDM_BIAS_NONE, &d->head,
                              err);
 }
@@ -129,6 +133,10 @@ tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
                             const tdm_graph_options *options, tdm_error *err) {
     tdm_loader loader;
     TDM_TRY(tdm_loader_init(&loader, checkpoint, d->backend, &d->arena, err));
+    if (d->tally != NULL) {
+        loader.tally = d->tally;
+        loader.is_plan = true;
+    }
     find_text(&loader);
     d->layers = tdm_arena_calloc(&d->arena, (size_t)config->n_layers, sizeof *d->layers);
     if (d->layers == NULL) {
@@ -138,7 +146,9 @@ tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
     TDM_TRY(load_layers(d, &loader, spec, options, err));
     TDM_TRY(load_ropes(d, &loader, spec, err));
     TDM_TRY(tdm_loader_finish(&loader, err));
-    d->base.facts.weight_bytes = loader.weight_bytes;
-    d->base.facts.n_params = loader.n_params;
+    for (int i = 0; i < TDM_SECTION_COUNT; i++) {
+        d->base.facts.weight_bytes += (size_t)loader.tally->stored_bytes[i];
+        d->base.facts.n_params += loader.tally->n_params[i];
+    }
     return TDM_OK;
 }

@@ -33,8 +33,9 @@ typedef struct tdm_decoder {
     tdm_graph base;
     const tdm_alloc *alloc;
     tdm_backend *backend;
-    tdm_arena arena; /* layers, converted vectors, frequencies */
-    tdm_arena work;  /* scratch; rebuilt by reserve */
+    tdm_tally *tally; /* of a plan; NULL: this one is loaded */
+    tdm_arena arena;  /* layers, converted vectors, frequencies */
+    tdm_arena work;   /* scratch; rebuilt by reserve */
     tdm_dims dims;
     tdm_decoder_layer *layers;
     int32_t n_caches;      /* of a state: layers that own one */
@@ -54,6 +55,12 @@ typedef struct tdm_decoder {
     int32_t tokens_max, rows_max, logits_max;
 } tdm_decoder;
 
+/* tdm_graph_create; with a tally over a planning backend, no weight is read. */
+TDM_NODISCARD tdm_status tdm_decoder_create(tdm_decoder **out, const tdm_checkpoint *checkpoint,
+                                            const tdm_model_config *config, tdm_backend *backend,
+                                            const tdm_graph_options *options, tdm_tally *tally,
+                                            tdm_error *err);
+
 /* Fetches every weight. A failure leaves what was fetched to the decoder's destroy. */
 TDM_NODISCARD tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
                                           const tdm_model_config *config,
@@ -63,6 +70,8 @@ TDM_NODISCARD tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *
 /* The entries of tdm_graph_ops that size things. */
 TDM_NODISCARD tdm_status tdm_decoder_reserve(tdm_graph *graph, int32_t tokens_max, int32_t rows_max,
                                              int32_t logits_max, tdm_error *err);
+bool tdm_decoder_cache_at(const tdm_graph *graph, int32_t idx, tdm_dtype kv_dtype,
+                          tdm_kv_geometry *out);
 size_t tdm_decoder_state_plan(const tdm_graph *graph, tdm_dtype kv_dtype, int64_t n_positions);
 TDM_NODISCARD tdm_status tdm_decoder_state_create(tdm_graph *graph, tdm_dtype kv_dtype,
                                                   int32_t append_max, tdm_state **out_state,

@@ -84,9 +84,11 @@ tdm_status tdm_experts_load(tdm_experts_block *block, tdm_loader *loader, const 
     block->is_renormalized = experts->is_renormalized;
     TDM_TRY(tdm_loader_linear(loader, NAMES[experts->names].router, layer, experts->n, dims->hidden,
                               TDM_BIAS_NONE, &block->router, err));
+    tdm_section outer = tdm_loader_enter(loader, TDM_SECTION_EXPERTS);
     for (int32_t e = 0; e < experts->n; e++) {
         TDM_TRY(load_expert(&block->experts[e], loader, dims, experts, layer, e, err));
     }
+    (void)tdm_loader_enter(loader, outer);
     return load_shared(block, loader, dims, experts, layer, err);
 }
 

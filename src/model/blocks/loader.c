@@ -123,18 +123,9 @@ void tdm_loader_consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
     TDM_CHECK(idx < loader->n_tensors);
     if (loader->consumed[idx] == 0) {
         loader->consumed[idx] = 1;
-        loader->weight_bytes += tensor->view.bytes;
-        loader->n_params += n_params;
+        loader->tally->stored_bytes[loader->tally->section] += (int64_t)tensor->view.bytes;
+        loader->tally->n_params[loader->tally->section] += n_params;
     }
-}
-
-/* A tensor that is one value a weight. */
-static void consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor) {
-    int64_t n_values = 1;
-    for (int32_t i = 0; i < tensor->view.rank; i++) {
-        n_values *= tensor->view.dims[i]; /* the reader has checked the product against the file */
-    }
-    tdm_loader_consume(loader, tensor, n_values);
 }
 
 tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoint *checkpoint,
@@ -143,6 +134,7 @@ tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoint *checkpoint,
     loader->checkpoint = checkpoint;
     loader->backend = backend;
     loader->arena = arena;
+    loader->tally = &loader->own;
     loader->n_tensors = tdm_checkpoint_n_tensors(checkpoint);
     loader->consumed = tdm_arena_calloc(arena, loader->n_tensors, 1);
     if (loader->consumed == NULL) {
@@ -223,29 +215,40 @@ static tdm_status fail_dtype(const tdm_loader *loader, const tdm_checkpoint_tens
     return tdm_loader_fail_at(loader, tensor, TDM_E_UNSUPPORTED, err);
 }
 
-/* The values of a one-dimensional tensor as f32: borrowed when they are f32 already and aligned,
- * else converted. */
-static tdm_status load_vector(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n,
-                              const float **out, tdm_error *err) {
+tdm_status tdm_loader_floats(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n,
+                             const float **out, tdm_error *err) {
+    tdm_dtype dtype = tensor->view.dtype;
+    bool is_borrowed = dtype == TDM_DTYPE_F32 && (uintptr_t)tensor->view.data % sizeof(float) == 0;
     float *values = NULL;
-    TDM_TRY(tdm_loader_check_shape(loader, tensor, 1, &n, err));
-    if (tensor->view.dtype == TDM_DTYPE_F32 && (uintptr_t)tensor->view.data % sizeof(float) == 0) {
-        *out = tensor->view.data;
-        consume(loader, tensor);
-        return TDM_OK;
-    }
-    if (tensor->view.dtype != TDM_DTYPE_F32 && tensor->view.dtype != TDM_DTYPE_F16 &&
-        tensor->view.dtype != TDM_DTYPE_BF16) {
+    if (dtype != TDM_DTYPE_F32 && dtype != TDM_DTYPE_F16 && dtype != TDM_DTYPE_BF16) {
         return fail_dtype(loader, tensor, err);
+    }
+    tdm_loader_consume(loader, tensor, n);
+    if (is_borrowed && !loader->is_plan) {
+        *out = tensor->view.data;
+        return TDM_OK;
     }
     values = tdm_arena_calloc(loader->arena, (size_t)n, sizeof *values);
     if (values == NULL) {
         return tdm_fail_nomem(err, "a weight vector");
     }
-    tdm_dequant_row(tensor->view.dtype, tensor->view.data, n, values);
+    if (!loader->is_plan) {
+        tdm_dequant_row(dtype, tensor->view.data, n, values);
+    }
+    if (!is_borrowed) {
+        tdm_tally *tally = loader->tally;
+        tally->converted_bytes[tally->section] += n * (int64_t)sizeof *values;
+        tally->replaced_bytes[tally->section] += (int64_t)tensor->view.bytes;
+    }
     *out = values;
-    consume(loader, tensor);
     return TDM_OK;
+}
+
+/* The values of a one-dimensional tensor as f32. */
+static tdm_status load_vector(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n,
+                              const float **out, tdm_error *err) {
+    TDM_TRY(tdm_loader_check_shape(loader, tensor, 1, &n, err));
+    return tdm_loader_floats(loader, tensor, n, out, err);
 }
 
 tdm_status tdm_loader_vector(tdm_loader *loader, tdm_role role, int32_t layer, int64_t n,

@@ -9,6 +9,7 @@
 #include "contract/backend.h"
 #include "formats/checkpoint.h"
 #include "formats/quant_config.h"
+#include "model/blocks/tally.h"
 #include "model/family.h"
 
 typedef enum tdm_role {
@@ -73,8 +74,10 @@ typedef struct tdm_loader {
     uint8_t *consumed; /* [n tensors] */
     size_t n_tensors;
     const char *prefix; /* of Hugging Face names: "model." or "" */
-    size_t weight_bytes;
-    int64_t n_params;
+    tdm_tally own;      /* what tally points to, unless a plan counts */
+    tdm_tally *tally;
+    bool
+        is_plan; /* no byte of a tensor may be read: vectors are zeros, the backend packs nothing */
     tdm_quant_config quant; /* what config.json says about quantized weights */
 } tdm_loader;
 
@@ -95,6 +98,12 @@ TDM_NODISCARD tdm_status tdm_loader_expert(tdm_loader *loader, tdm_role role, in
 /* A vector of n values as f32. */
 TDM_NODISCARD tdm_status tdm_loader_vector(tdm_loader *loader, tdm_role role, int32_t layer,
                                            int64_t n, const float **out, tdm_error *err);
+/* What is fetched from now on is counted as section's; returns what it was before. */
+static inline tdm_section tdm_loader_enter(tdm_loader *loader, tdm_section section) {
+    tdm_section outer = loader->tally->section;
+    loader->tally->section = section;
+    return outer;
+}
 /* Whether the checkpoint holds the tensor of role. */
 bool tdm_loader_has(const tdm_loader *loader, tdm_role role, int32_t layer);
 /* Marks a tensor as known but unused, when it is there (a tied head). */

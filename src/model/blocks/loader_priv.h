@@ -10,6 +10,11 @@
 
 /* Marks tensor as used; the first time its bytes and n_params weights are counted. */
 void tdm_loader_consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n_params);
+/* The n values of a tensor of floats, of whatever shape: borrowed when they are F32 already and
+ * aligned, else converted; zeros in a plan. Marks the tensor as used. Errors: TDM_E_UNSUPPORTED (no
+ * floats), TDM_E_NOMEM. */
+TDM_NODISCARD tdm_status tdm_loader_floats(tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                                           int64_t n, const float **out, tdm_error *err);
 /* where: the file and the offset of tensor. Returns status. */
 tdm_status tdm_loader_fail_at(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
                               tdm_status status, tdm_error *err);

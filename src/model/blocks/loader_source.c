@@ -122,7 +122,8 @@ static tdm_status read_global_scale(const tdm_loader *loader, const tdm_checkpoi
     }
     const uint8_t *values = tensor->view.data;
     out->has_global_scale = true;
-    out->global_scale = tdm_f32_from_bits(tdm_load_u32(values + 4 * part->idx));
+    out->global_scale =
+        loader->is_plan ? 1.0F : tdm_f32_from_bits(tdm_load_u32(values + 4 * part->idx));
     return TDM_OK;
 }
 

@@ -62,8 +62,8 @@ static tdm_status load_ones(tdm_norm *norm, tdm_loader *loader, int64_t dim, tdm
     return TDM_OK;
 }
 
-tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, const tdm_decoder_spec *spec,
-                         tdm_role role, int32_t layer, int64_t dim, tdm_error *err) {
+static tdm_status load(tdm_norm *norm, tdm_loader *loader, const tdm_decoder_spec *spec,
+                       tdm_role role, int32_t layer, int64_t dim, tdm_error *err) {
     const float *stored = NULL;
     float *moved = NULL;
     norm->kind = spec->norm;
@@ -87,6 +87,14 @@ tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, const tdm_decoder_s
     }
     norm->weight = moved;
     return TDM_OK;
+}
+
+tdm_status tdm_norm_load(tdm_norm *norm, tdm_loader *loader, const tdm_decoder_spec *spec,
+                         tdm_role role, int32_t layer, int64_t dim, tdm_error *err) {
+    tdm_section outer = tdm_loader_enter(loader, TDM_SECTION_NORMS);
+    tdm_status status = load(norm, loader, spec, role, layer, dim, err);
+    (void)tdm_loader_enter(loader, outer);
+    return status;
 }
 
 tdm_status tdm_norm_pairs_load(tdm_norm_pair *attention, tdm_norm_pair *mlp, tdm_loader *loader,

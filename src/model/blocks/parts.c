@@ -6,7 +6,6 @@
 #include "model/blocks/parts.h"
 
 #include "model/blocks/loader_priv.h"
-#include "tensor/dequant.h"
 #include "tensor/ops.h"
 
 #include <stdio.h>
@@ -111,24 +110,7 @@ tdm_status tdm_part_blocks(tdm_loader *loader, const char *name, const tdm_part_
 tdm_status tdm_part_vector(tdm_loader *loader, const char *name, int64_t n, const float **out,
                            tdm_error *err) {
     const tdm_checkpoint_tensor *tensor = NULL;
-    float *values = NULL;
     TDM_TRY(find(loader, name, &tensor, err));
     TDM_TRY(tdm_loader_check_shape(loader, tensor, 1, &n, err));
-    if (tensor->view.dtype != TDM_DTYPE_F32 && tensor->view.dtype != TDM_DTYPE_F16 &&
-        tensor->view.dtype != TDM_DTYPE_BF16) {
-        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "tensor \"%.100s\" is no vector of floats", name);
-        return tdm_loader_fail_at(loader, tensor, TDM_E_UNSUPPORTED, err);
-    }
-    tdm_loader_consume(loader, tensor, n);
-    if (tensor->view.dtype == TDM_DTYPE_F32 && (uintptr_t)tensor->view.data % sizeof(float) == 0) {
-        *out = tensor->view.data;
-        return TDM_OK;
-    }
-    values = tdm_arena_calloc(loader->arena, (size_t)n, sizeof *values);
-    if (values == NULL) {
-        return tdm_fail_nomem(err, "a weight vector");
-    }
-    tdm_dequant_row(tensor->view.dtype, tensor->view.data, n, values);
-    *out = values;
-    return TDM_OK;
+    return tdm_loader_floats(loader, tensor, n, out, err);
 }

@@ -11,7 +11,6 @@
 
 #include "model/blocks/loader_priv.h"
 #include "model/blocks/parts.h"
-#include "tensor/dequant.h"
 #include "tensor/ops.h"
 
 #include <stdio.h>
@@ -24,11 +23,6 @@ static tdm_status load_taps(tdm_shortconv_block *block, tdm_loader *loader, int6
     const int64_t gguf[2] = {hidden, block->n_taps};
     char name[TDM_LOADER_NAME_MAX];
     const tdm_checkpoint_tensor *tensor = NULL;
-    float *taps = tdm_arena_calloc(loader->arena, (size_t)hidden * (size_t)block->n_taps,
-                                   sizeof *taps); /* bounded: both come from range tables */
-    if (taps == NULL) {
-        return tdm_fail_nomem(err, "the taps of a convolution");
-    }
     (void)snprintf(name, sizeof name,
                    is_gguf ? "%sblk.%d.shortconv.conv.weight" : "%slayers.%d.conv.conv.weight",
                    is_gguf ? "" : loader->prefix, (int)layer);
@@ -39,15 +33,8 @@ static tdm_status load_taps(tdm_shortconv_block *block, tdm_loader *loader, int6
         return TDM_E_FORMAT;
     }
     TDM_TRY(tdm_loader_check_shape(loader, tensor, is_gguf ? 2 : 3, is_gguf ? gguf : hub, err));
-    if (tensor->view.dtype != TDM_DTYPE_F32 && tensor->view.dtype != TDM_DTYPE_F16 &&
-        tensor->view.dtype != TDM_DTYPE_BF16) {
-        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "tensor \"%.100s\" is not stored as floats", name);
-        return tdm_loader_fail_at(loader, tensor, TDM_E_UNSUPPORTED, err);
-    }
-    tdm_dequant_row(tensor->view.dtype, tensor->view.data, hidden * block->n_taps, taps);
-    tdm_loader_consume(loader, tensor, hidden * block->n_taps);
-    block->taps = taps;
-    return TDM_OK;
+    /* bounded: both come from range tables */
+    return tdm_loader_floats(loader, tensor, hidden * block->n_taps, &block->taps, err);
 }
 
 static tdm_status shortconv_load(void *any, tdm_loader *loader, const tdm_dims *dims,
