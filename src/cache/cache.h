@@ -17,6 +17,7 @@
 #define TDM_CACHE_RECURRENT_UNDO 16
 
 /* Grows by pages of 256 positions; never forgets; any trim is legal. geometry->window must be 0.
+ * A latent geometry gives a latent cache: rows that are key and value, and an indexer's keys.
  * Errors: TDM_E_NOMEM. Owns: caller destroys through ops->destroy. */
 TDM_NODISCARD tdm_status tdm_cache_full_create(const tdm_alloc *alloc,
                                                const tdm_kv_geometry *geometry,
@@ -38,7 +39,8 @@ size_t tdm_cache_full_plan(const tdm_kv_geometry *geometry, int64_t n_positions)
 size_t tdm_cache_sliding_plan(const tdm_kv_geometry *geometry, int64_t n_positions);
 
 /* The kind that the geometry asks for (kinds.c): creates it; the bytes that it will hold for n
- * positions; its name, "full", "sliding" or "recurrent", which is the signature's first word. */
+ * positions; its name ("full", "sliding", "latent", "latent+index", "recurrent"), which is what stands
+ * before the slash of the signature. */
 TDM_NODISCARD tdm_status tdm_cache_create(const tdm_alloc *alloc, const tdm_kv_geometry *geometry,
                                           tdm_cache **out_cache, tdm_error *err);
 size_t tdm_cache_plan(const tdm_kv_geometry *geometry, int64_t n_positions);

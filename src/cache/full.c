@@ -6,7 +6,10 @@
  *   pages      k[0], v[0]     | k[1], v[1]     | k[2], v[2]
  *
  * Trimming lowers the length and keeps the pages: room that was reserved stays reserved (law C2). What a page holds past
- * the length is stale and never read: attention stops at the query's own position. */
+ * the length is stale and never read: attention stops at the query's own position.
+ *
+ * A latent cache is the same over other pages: one row a position that is key and value, and perhaps an indexer's keys in
+ * the place of the values. */
 #include "cache/cache.h"
 #include "cache/page_list.h"
 
@@ -40,7 +43,8 @@ static const tdm_kv_pages *full_begin(tdm_cache *cache, int64_t n) {
     full_cache *full = (full_cache *)cache;
     TDM_CHECK(pages_for(full->length + n) <= full->list.n);
     full->pages.k = full->list.k;
-    full->pages.v = full->list.v;
+    full->pages.v = cache->geometry.is_latent ? full->list.k : full->list.v;
+    full->pages.index = cache->geometry.index_dim > 0 ? full->list.v : NULL;
     full->pages.n_pages = full->list.n;
     return &full->pages;
 }
@@ -99,8 +103,17 @@ static void full_destroy(tdm_cache *cache) {
             full_can_trim, full_trim, full_check, full_destroy, NULL                               \
     }
 
-static const tdm_cache_ops FULL_F32 = FULL_OPS("full/f32");
-static const tdm_cache_ops FULL_BF16 = FULL_OPS("full/bf16");
+/* By kind, then F32 and BF16. */
+static const tdm_cache_ops OPS[3][2] = {
+    {FULL_OPS("full/f32"), FULL_OPS("full/bf16")},
+    {FULL_OPS("latent/f32"), FULL_OPS("latent/bf16")},
+    {FULL_OPS("latent+index/f32"), FULL_OPS("latent+index/bf16")},
+};
+
+static const tdm_cache_ops *ops_of(const tdm_kv_geometry *geometry) {
+    int kind = !geometry->is_latent ? 0 : geometry->index_dim == 0 ? 1 : 2;
+    return &OPS[kind][geometry->dtype == TDM_DTYPE_F32 ? 0 : 1];
+}
 
 tdm_status tdm_cache_full_create(const tdm_alloc *alloc, const tdm_kv_geometry *geometry,
                                  tdm_cache **out_cache, tdm_error *err) {
@@ -108,11 +121,14 @@ tdm_status tdm_cache_full_create(const tdm_alloc *alloc, const tdm_kv_geometry *
     *out_cache = NULL;
     TDM_CHECK(geometry->window == 0);
     TDM_CHECK(geometry->dtype == TDM_DTYPE_F32 || geometry->dtype == TDM_DTYPE_BF16);
+    TDM_CHECK(geometry->is_latent
+                  ? geometry->n_kv_heads == 1 && geometry->value_dim <= geometry->head_dim
+                  : geometry->index_dim == 0);
     full = tdm_mem_calloc(alloc, 1, sizeof *full);
     if (full == NULL) {
         return tdm_fail_nomem(err, "a cache");
     }
-    full->base.ops = geometry->dtype == TDM_DTYPE_F32 ? &FULL_F32 : &FULL_BF16;
+    full->base.ops = ops_of(geometry);
     full->base.geometry = *geometry;
     full->alloc = alloc;
     tdm_page_list_init(&full->list, alloc, geometry, PAGE_POSITIONS);
@@ -122,6 +138,8 @@ tdm_status tdm_cache_full_create(const tdm_alloc *alloc, const tdm_kv_geometry *
         .n_kv_heads = geometry->n_kv_heads,
         .head_dim = geometry->head_dim,
         .value_dim = geometry->value_dim,
+        .index_dim = geometry->index_dim,
+        .is_latent = geometry->is_latent,
     };
     *out_cache = &full->base;
     return TDM_OK;

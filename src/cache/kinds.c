@@ -12,6 +12,8 @@ typedef struct cache_kind {
 } cache_kind;
 
 static const cache_kind FULL = {"full", tdm_cache_full_plan, tdm_cache_full_create};
+static const cache_kind LATENT = {"latent", tdm_cache_full_plan, tdm_cache_full_create};
+static const cache_kind INDEXED = {"latent+index", tdm_cache_full_plan, tdm_cache_full_create};
 static const cache_kind SLIDING = {"sliding", tdm_cache_sliding_plan, tdm_cache_sliding_create};
 static const cache_kind RECURRENT = {"recurrent", tdm_cache_recurrent_plan,
                                      tdm_cache_recurrent_create};
@@ -19,6 +21,9 @@ static const cache_kind RECURRENT = {"recurrent", tdm_cache_recurrent_plan,
 static const cache_kind *kind_of(const tdm_kv_geometry *geometry) {
     if (geometry->state_values > 0) {
         return &RECURRENT;
+    }
+    if (geometry->is_latent) {
+        return geometry->index_dim > 0 ? &INDEXED : &LATENT;
     }
     return geometry->window == 0 ? &FULL : &SLIDING;
 }

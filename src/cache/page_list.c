@@ -11,9 +11,14 @@ static size_t values_bytes(const tdm_kv_geometry *geometry, int32_t dim, uint32_
            TDM_DTYPES[geometry->dtype].block_bytes;
 }
 
+/* A latent row is its own value: behind the rows lie an indexer's keys, or nothing. */
+static int32_t second_dim(const tdm_kv_geometry *geometry) {
+    return geometry->is_latent ? geometry->index_dim : geometry->value_dim;
+}
+
 size_t tdm_page_bytes(const tdm_kv_geometry *geometry, uint32_t page_positions) {
     return values_bytes(geometry, geometry->head_dim, page_positions) +
-           values_bytes(geometry, geometry->value_dim, page_positions);
+           values_bytes(geometry, second_dim(geometry), page_positions);
 }
 
 void tdm_page_list_init(tdm_page_list *list, const tdm_alloc *alloc,
@@ -21,7 +26,7 @@ void tdm_page_list_init(tdm_page_list *list, const tdm_alloc *alloc,
     memset(list, 0, sizeof *list);
     list->alloc = alloc;
     list->k_bytes = values_bytes(geometry, geometry->head_dim, page_positions);
-    list->v_bytes = values_bytes(geometry, geometry->value_dim, page_positions);
+    list->v_bytes = values_bytes(geometry, second_dim(geometry), page_positions);
 }
 
 static tdm_status grow_table(tdm_page_list *list, uint32_t n, tdm_error *err) {

@@ -7,7 +7,8 @@
 #include "base/alloc.h"
 #include "contract/cache.h"
 
-/* k[i] and v[i] point into one block per page: [keys | values]. */
+/* k[i] and v[i] point into one block per page: [keys | values], or of latent pages [rows | index
+ * keys]. */
 typedef struct tdm_page_list {
     const tdm_alloc *alloc;
     uint8_t **k;

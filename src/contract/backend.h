@@ -118,21 +118,34 @@ typedef enum tdm_rope_pairing { TDM_ROPE_HALVES, TDM_ROPE_NEIGHBOURS } tdm_rope_
  * [n_kv_heads][1 << page_shift][head_dim] values of dtype (F32 or BF16), keys and values apart.
  * page_shift >= 6, so that no block of 64 absolute positions crosses a page: attention reduces
  * block by block in the order of absolute positions and so does not depend on the pages' size, on
- * chunking or on threads. */
+ * chunking or on threads.
+ *
+ * Latent pages (MLA) hold one row a position that serves as both: a value is the first value_dim
+ * values of its key. v is k then, n_kv_heads is 1, and a page may hold the keys of an indexer
+ * beside: [1 << page_shift][index_dim] values of dtype. */
 typedef struct tdm_kv_pages {
-    uint8_t *const *k; /* [n_pages] */
-    uint8_t *const *v; /* [n_pages] */
+    uint8_t *const *k;     /* [n_pages] */
+    uint8_t *const *v;     /* [n_pages] */
+    uint8_t *const *index; /* [n_pages]; NULL: no indexer */
     uint32_t page_shift;
     uint32_t n_pages;
     tdm_dtype dtype;
     int32_t n_kv_heads;
     int32_t head_dim;  /* of keys */
     int32_t value_dim; /* of values */
+    int32_t index_dim; /* of an indexer's keys; 0: none */
+    bool is_latent;
 } tdm_kv_pages;
+
+/* From one value to the next one, in values. */
+static inline int32_t tdm_kv_value_stride(const tdm_kv_pages *pages) {
+    return pages->is_latent ? pages->head_dim : pages->value_dim;
+}
 
 /* Attention of n consecutive tokens of one sequence over that sequence's own pages. Query i stands
  * at position pos0 + i and sees key positions max(0, pos0 + i - window + 1) .. pos0 + i (window 0:
- * all from 0). */
+ * all from 0). With lists (window 0) it sees the positions of its own list alone, and reduces 64
+ * of the list at a time, in its order: its bits depend on the list and on what lies there. */
 typedef struct tdm_attention_span {
     const tdm_kv_pages *pages;
     const float *q; /* [n, n_heads, head_dim], row distance ld_q */
@@ -148,19 +161,39 @@ typedef struct tdm_attention_span {
     /* [n_heads] or NULL: one more score for each head, as it stands (neither scaled nor capped),
      * whose value is zero: it joins the softmax's denominator and nothing else. -inf: as if none. */
     const float *sinks;
+    /* Row i of chosen [n, ld_chosen] begins with n_chosen[i] >= 1 positions in ascending order, each
+     * at most pos0 + i. NULL: no lists. */
+    const int32_t *chosen;
+    const int32_t *n_chosen; /* [n] */
+    int64_t ld_chosen;
 } tdm_attention_span;
 
 /* Stores keys and values of n consecutive tokens at pos0 into pages; rounding to BF16 is to nearest
  * even. */
 typedef struct tdm_kv_write_span {
     const tdm_kv_pages *pages;
-    const float *k; /* [n, n_kv_heads, head_dim], row distance ld_k */
-    const float *v; /* [n, n_kv_heads, value_dim], row distance ld_v */
+    const float *k;     /* [n, n_kv_heads, head_dim], row distance ld_k */
+    const float *v;     /* [n, n_kv_heads, value_dim], row distance ld_v; latent pages: not read */
+    const float *index; /* [n, index_dim], row distance ld_index; read where pages have an index */
     int64_t ld_k;
     int64_t ld_v;
+    int64_t ld_index;
     int64_t pos0;
     int32_t n;
 } tdm_kv_write_span;
+
+/* How much one query of an indexer wants each of n positions from pos0 on:
+ *   out[i] = sum over heads h, ascending, of weights[h] * max(0, q[h] . index key of pos0 + i)
+ * A product that is NaN counts as 0. The bits of out[i] do not depend on pos0 or n. */
+typedef struct tdm_index_span {
+    const tdm_kv_pages *pages;
+    const float *q;       /* [n_heads, index_dim] */
+    const float *weights; /* [n_heads] */
+    float *out;           /* [n] */
+    int64_t pos0;
+    int32_t n;
+    int32_t n_heads;
+} tdm_index_span;
 
 typedef struct tdm_backend_ops {
     /* "cpu-scalar", "cpu-avx2", ...: chosen at create, constant afterwards. */
@@ -200,6 +233,7 @@ typedef struct tdm_backend_ops {
                  int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
     void (*kv_write)(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
     void (*attention)(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
+    void (*index_scores)(tdm_backend *be, const tdm_index_span *spans, int32_t n_spans);
     /* out[i] = act(gate[i]) * up[i] for n rows of dim. out may be gate. */
     void (*glu_mul)(tdm_backend *be, const tdm_activation *act, float *out, int64_t ld_out,
                     const float *gate, int64_t ld_gate, const float *up, int64_t ld_up, int64_t n,

@@ -36,6 +36,9 @@ typedef struct tdm_kv_geometry {
     int32_t value_dim;
     int32_t window;     /* 0: full; else how many positions a query sees, itself included */
     int32_t append_max; /* most positions of one begin; sliding storage keeps this much slack */
+    bool is_latent;     /* one row of head_dim a position is key and value (contract/backend.h);
+                           n_kv_heads 1, window 0, value_dim at most head_dim */
+    int32_t index_dim;  /* latent only: of an indexer's keys; 0: none */
     /* A recurrent layer, whose memory has one size however long the sequence; all above but
      * append_max are then 0. */
     int64_t state_values; /* f32; 0: keys and values */

@@ -121,6 +121,9 @@ static void check_pages(const tdm_kv_pages *pages, int64_t pos0, int64_t n) {
     TDM_CHECK(pages->n_kv_heads >= 1);
     TDM_CHECK(pages->head_dim >= 1 && pages->head_dim <= TDM_HEAD_DIM_MAX);
     TDM_CHECK(pages->value_dim >= 1 && pages->value_dim <= TDM_HEAD_DIM_MAX);
+    TDM_CHECK(!pages->is_latent || (pages->n_kv_heads == 1 && pages->value_dim <= pages->head_dim));
+    TDM_CHECK((pages->index != NULL) == (pages->index_dim > 0) && pages->index_dim >= 0 &&
+              pages->index_dim <= TDM_HEAD_DIM_MAX);
     TDM_CHECK(pos0 >= 0 && n <= (int64_t)pages->n_pages << pages->page_shift);
 }
 
@@ -131,11 +134,25 @@ void tdm_op_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_
         TDM_CHECK(s->n >= 0);
         check_pages(s->pages, s->pos0, s->n);
         TDM_CHECK((int64_t)s->pages->n_kv_heads * s->pages->head_dim <= s->ld_k);
-        TDM_CHECK((int64_t)s->pages->n_kv_heads * s->pages->value_dim <= s->ld_v);
-        TDM_CHECK(s->n == 0 || (s->k != NULL && s->v != NULL));
+        TDM_CHECK(s->n == 0 || s->k != NULL);
+        if (!s->pages->is_latent) {
+            TDM_CHECK((int64_t)s->pages->n_kv_heads * s->pages->value_dim <= s->ld_v);
+            TDM_CHECK(s->n == 0 || s->v != NULL);
+        }
+        TDM_CHECK(s->pages->index_dim <= s->ld_index || s->pages->index == NULL);
+        TDM_CHECK(s->n == 0 || s->pages->index == NULL || s->index != NULL);
     }
     if (n_spans > 0) {
         be->ops->kv_write(be, spans, n_spans);
+    }
+}
+
+/* Lists are made by our own blocks; a first and a last entry a query are looked at. */
+static void check_lists(const tdm_attention_span *s) {
+    for (int32_t i = 0; s->chosen != NULL && i < s->n; ++i) {
+        const int32_t *list = s->chosen + i * s->ld_chosen;
+        TDM_CHECK(s->window == 0 && s->n_chosen[i] >= 1 && s->n_chosen[i] <= s->ld_chosen);
+        TDM_CHECK(list[0] >= 0 && list[s->n_chosen[i] - 1] <= s->pos0 + i);
     }
 }
 
@@ -156,9 +173,25 @@ void tdm_op_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t 
             seen = (int64_t)s->window - 1 + s->n;
         }
         TDM_CHECK(seen <= (int64_t)s->pages->n_pages << s->pages->page_shift);
+        check_lists(s);
     }
     if (n_spans > 0) {
         be->ops->attention(be, spans, n_spans);
+    }
+}
+
+void tdm_op_index_scores(tdm_backend *be, const tdm_index_span *spans, int32_t n_spans) {
+    TDM_CHECK(n_spans >= 0);
+    for (int32_t i = 0; i < n_spans; ++i) {
+        const tdm_index_span *s = &spans[i];
+        TDM_CHECK(s->n >= 0 && s->n_heads >= 1);
+        check_pages(s->pages, s->pos0, s->n);
+        TDM_CHECK(s->pages->index != NULL && s->q != NULL && s->weights != NULL);
+        TDM_CHECK(s->pos0 + s->n <= (int64_t)s->pages->n_pages << s->pages->page_shift);
+        TDM_CHECK(s->n == 0 || s->out != NULL);
+    }
+    if (n_spans > 0) {
+        be->ops->index_scores(be, spans, n_spans);
     }
 }
 

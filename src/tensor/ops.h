@@ -9,9 +9,9 @@
 
 #include "contract/backend.h"
 
-/* Largest head_dim or value_dim that attention takes: a model's config must be checked against it.
+/* Largest head_dim, value_dim or index_dim that is taken: a model's config must be checked against it.
  */
-#define TDM_HEAD_DIM_MAX 512
+#define TDM_HEAD_DIM_MAX 576 /* a latent row of 512 and its 64 rotated values */
 
 /* Checks the source (tensor/weight.h) and that this backend reads its type, then weight_init. On
  * failure *out_weight is zeroed and deinit is legal. Errors: TDM_E_SHAPE, TDM_E_UNSUPPORTED,
@@ -39,6 +39,7 @@ void tdm_op_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_h
                  int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
 void tdm_op_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
 void tdm_op_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
+void tdm_op_index_scores(tdm_backend *be, const tdm_index_span *spans, int32_t n_spans);
 void tdm_op_glu_mul(tdm_backend *be, const tdm_activation *act, float *out, int64_t ld_out,
                     const float *gate, int64_t ld_gate, const float *up, int64_t ld_up, int64_t n,
                     int64_t dim);

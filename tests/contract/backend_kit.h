@@ -5,6 +5,7 @@
 #ifndef TDM_TESTS_CONTRACT_BACKEND_KIT_H
 #define TDM_TESTS_CONTRACT_BACKEND_KIT_H
 
+#include "contract/backend_kit_latent.h"
 #include "contract/backend_kit_weights.h"
 
 /* f32 products differ by a share of the sum of magnitudes, for inputs cancel. */
@@ -752,6 +753,7 @@ static inline void backend_kit_run(const backend_kit *kit) {
     kit_attention(kit);
     kit_attention_spans(kit);
     kit_sinks_edge(kit);
+    kit_latent_run(kit);
     kit_non_finite(kit);
 }
 

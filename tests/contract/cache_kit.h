@@ -35,16 +35,25 @@ static inline uint32_t cache_kit_value(uint32_t name, bool is_value, int32_t hea
     return (uint32_t)(bits >> 32);
 }
 
+/* Values of a position's second half: its values, or of a latent row an indexer's key. */
+static inline int32_t cache_kit_width(const tdm_kv_pages *pages, bool is_second) {
+    if (!is_second) {
+        return pages->head_dim;
+    }
+    return pages->is_latent ? pages->index_dim : pages->value_dim;
+}
+
 /* Where one element lies, by the drawing in contract/backend.h. */
-static inline uint8_t *cache_kit_element(const tdm_kv_pages *pages, bool is_value, int64_t pos,
+static inline uint8_t *cache_kit_element(const tdm_kv_pages *pages, bool is_second, int64_t pos,
                                          int32_t head, int32_t dim) {
     const int64_t page_positions = (int64_t)1 << pages->page_shift;
     const int64_t page = (pos >> pages->page_shift) % pages->n_pages;
     const int64_t slot = pos & (page_positions - 1);
-    const int64_t width = is_value ? pages->value_dim : pages->head_dim;
+    const int64_t width = cache_kit_width(pages, is_second);
     const int64_t element = ((int64_t)head * page_positions + slot) * width + dim;
     const int64_t bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
-    return (is_value ? pages->v[page] : pages->k[page]) + element * bytes;
+    uint8_t *const *second = pages->is_latent ? pages->index : pages->v;
+    return (is_second ? second[page] : pages->k[page]) + element * bytes;
 }
 
 /* Writes or compares the row of one position. */
@@ -52,7 +61,7 @@ static inline bool cache_kit_row(const tdm_kv_pages *pages, int64_t pos, uint32_
                                  bool is_write) {
     const size_t bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
     for (int half = 0; half < 2; half++) {
-        const int32_t width = half == 1 ? pages->value_dim : pages->head_dim;
+        const int32_t width = cache_kit_width(pages, half == 1);
         for (int32_t head = 0; head < pages->n_kv_heads; head++) {
             for (int32_t dim = 0; dim < width; dim++) {
                 const uint32_t value = cache_kit_value(name, half == 1, head, dim);
@@ -108,6 +117,10 @@ static inline const tdm_kv_pages *cache_kit_begin(const cache_kit *kit, int64_t 
     assert_int_equal(pages->n_kv_heads, geometry->n_kv_heads);
     assert_int_equal(pages->head_dim, geometry->head_dim);
     assert_int_equal(pages->value_dim, geometry->value_dim);
+    assert_int_equal(pages->index_dim, geometry->index_dim);
+    assert_int_equal(pages->is_latent, geometry->is_latent);
+    assert_true(!pages->is_latent || pages->v == pages->k);
+    assert_int_equal(pages->index != NULL, geometry->index_dim > 0);
     return pages;
 }
 

@@ -15,12 +15,36 @@ static tdm_kv_geometry geometry_of(tdm_dtype dtype, int32_t window, int32_t appe
                              .append_max = append_max};
 }
 
+/* A row of 12 of which 8 are the value, and perhaps an indexer's key of 5. */
+static tdm_kv_geometry latent_of(tdm_dtype dtype, int32_t index_dim) {
+    return (tdm_kv_geometry){.dtype = dtype,
+                             .n_kv_heads = 1,
+                             .head_dim = 12,
+                             .value_dim = 8,
+                             .append_max = 13,
+                             .is_latent = true,
+                             .index_dim = index_dim};
+}
+
 static void test_full(void **state) {
     const tdm_dtype dtypes[] = {TDM_DTYPE_F32, TDM_DTYPE_BF16};
     (void)state;
     for (size_t i = 0; i < SUPPORT_LEN(dtypes); i++) {
         const tdm_kv_geometry geometry = geometry_of(dtypes[i], 0, 13);
         cache_kit_run(tdm_cache_full_create, &geometry);
+    }
+}
+
+static void test_latent(void **state) {
+    (void)state;
+    for (int32_t index_dim = 0; index_dim <= 5; index_dim += 5) {
+        const tdm_kv_geometry f32 = latent_of(TDM_DTYPE_F32, index_dim);
+        const tdm_kv_geometry bf16 = latent_of(TDM_DTYPE_BF16, index_dim);
+        cache_kit_run(tdm_cache_create, &f32);
+        cache_kit_run(tdm_cache_create, &bf16);
+        /* One row, not a key and a value; whole pages of 256. */
+        assert_int_equal(tdm_cache_plan(&f32, 257), 512 * (12 + index_dim) * 4);
+        assert_int_equal(tdm_cache_plan(&bf16, 1), 256 * (12 + index_dim) * 2);
     }
 }
 
@@ -56,19 +80,34 @@ static void test_recurrent(void **state) {
     }
 }
 
-/* tdm_cache_create picks the kind by the window. */
+static const struct {
+    const char *name;
+    int32_t window;
+    bool is_latent;
+    int32_t index_dim;
+} KINDS[] = {{"full", 0, false, 0},
+             {"sliding", 8, false, 0},
+             {"latent", 0, true, 0},
+             {"latent+index", 0, true, 5}};
+
+static tdm_kv_geometry geometry_at(size_t kind, tdm_dtype dtype) {
+    return KINDS[kind].is_latent ? latent_of(dtype, KINDS[kind].index_dim)
+                                 : geometry_of(dtype, KINDS[kind].window, 13);
+}
+
+/* tdm_cache_create picks the kind by the geometry. */
 static void test_either(void **state) {
     (void)state;
-    for (int32_t window = 0; window <= 8; window += 8) {
-        const tdm_kv_geometry geometry = geometry_of(TDM_DTYPE_F32, window, 13);
+    for (size_t i = 0; i < SUPPORT_LEN(KINDS); i++) {
+        const tdm_kv_geometry geometry = geometry_at(i, TDM_DTYPE_F32);
         tdm_cache *cache = NULL;
         tdm_error err;
         cache_kit_run(tdm_cache_create, &geometry);
         assert_int_equal(tdm_cache_create(NULL, &geometry, &cache, &err), TDM_OK);
-        assert_string_equal(cache->ops->signature, window == 0 ? "full/f32" : "sliding/f32");
         const char *kind = tdm_cache_kind(&geometry);
+        assert_string_equal(kind, KINDS[i].name);
         assert_memory_equal(cache->ops->signature, kind, strlen(kind));
-        assert_int_equal(cache->ops->signature[strlen(kind)], '/');
+        assert_string_equal(cache->ops->signature + strlen(kind), "/f32");
         for (int64_t n = 0; n < 1000; n += 37) {
             assert_int_equal(tdm_cache_plan(&geometry, n), cache->ops->plan(&geometry, n));
         }
@@ -78,12 +117,12 @@ static void test_either(void **state) {
 
 /* C5: two kinds never share a signature, and it is the same text every time. */
 static void test_signatures(void **state) {
-    const char *seen[4];
+    const char *seen[2 * SUPPORT_LEN(KINDS)];
     size_t n = 0;
     (void)state;
-    for (int kind = 0; kind < 4; kind++) {
+    for (size_t kind = 0; kind < 2 * SUPPORT_LEN(KINDS); kind++) {
         const tdm_kv_geometry geometry =
-            geometry_of(kind % 2 == 0 ? TDM_DTYPE_F32 : TDM_DTYPE_BF16, kind < 2 ? 0 : 8, 4);
+            geometry_at(kind / 2, kind % 2 == 0 ? TDM_DTYPE_F32 : TDM_DTYPE_BF16);
         tdm_cache *a = NULL;
         tdm_cache *b = NULL;
         tdm_error err;
@@ -160,6 +199,7 @@ static void test_sliding_is_bounded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_latent),
         cmocka_unit_test(test_sliding),
         cmocka_unit_test(test_recurrent),
         cmocka_unit_test(test_either),

@@ -78,6 +78,7 @@ void tdm_cpu_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t
         if (s->window > 0) {
             seen = tdm_cpu_min(seen, (int64_t)s->window + s->n);
         }
+        seen = s->chosen != NULL ? tdm_cpu_min(seen, s->ld_chosen) : seen;
         work += seen * s->n * s->n_heads;
         group_max = tdm_cpu_max(group_max, s->n_heads / s->pages->n_kv_heads);
         kv_items += (int64_t)s->pages->n_kv_heads * s->n;
@@ -95,25 +96,58 @@ void tdm_cpu_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t
     }
 }
 
+typedef struct index_run {
+    tdm_cpu *cpu;
+    const tdm_index_span *spans;
+    int32_t n_spans;
+} index_run;
+
+static void index_member(void *arg, int32_t idx, int32_t n_members) {
+    const index_run *run = arg;
+    for (int32_t i = 0; i < run->n_spans; ++i) {
+        int64_t begin = 0;
+        int64_t end = 0;
+        tdm_cpu_share(run->spans[i].n, idx, n_members, &begin, &end);
+        run->cpu->kernels.index_scores(&run->spans[i], begin, end,
+                                       tdm_cpu_thread_scratch(run->cpu, idx));
+    }
+}
+
+void tdm_cpu_index_scores(tdm_backend *be, const tdm_index_span *spans, int32_t n_spans) {
+    index_run run = {tdm_cpu_of(be), spans, n_spans};
+    int64_t work = 0; /* values that are multiplied */
+    for (int32_t i = 0; i < n_spans; ++i) {
+        work += (int64_t)spans[i].n * spans[i].n_heads * spans[i].pages->index_dim;
+    }
+    if (run.cpu->n_threads == 1 || work < 16384) {
+        index_member(&run, 0, 1);
+    } else {
+        tdm_team_run(be->team, index_member, &run);
+    }
+}
+
 void tdm_cpu_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans) {
     const tdm_cpu *cpu = tdm_cpu_of(be);
     for (int32_t i = 0; i < n_spans; ++i) {
         const tdm_kv_write_span *s = &spans[i];
         const tdm_kv_pages *pages = s->pages;
-        size_t bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
-        size_t slots = (size_t)1 << pages->page_shift;
         for (int32_t t = 0; t < s->n; ++t) {
-            uint64_t position = (uint64_t)(s->pos0 + t);
-            size_t page = (size_t)((position >> pages->page_shift) % pages->n_pages);
-            size_t slot = (size_t)position & (slots - 1);
+            int64_t position = s->pos0 + t;
             for (int32_t h = 0; h < pages->n_kv_heads; ++h) {
-                size_t at = (size_t)h * slots + slot;
-                cpu->kernels.kv_store(pages->k[page] + at * (size_t)pages->head_dim * bytes,
+                cpu->kernels.kv_store(tdm_cpu_row(pages, pages->k, h, position, pages->head_dim),
                                       s->k + t * s->ld_k + (int64_t)h * pages->head_dim,
                                       pages->head_dim, pages->dtype);
-                cpu->kernels.kv_store(pages->v[page] + at * (size_t)pages->value_dim * bytes,
-                                      s->v + t * s->ld_v + (int64_t)h * pages->value_dim,
-                                      pages->value_dim, pages->dtype);
+                if (!pages->is_latent) {
+                    cpu->kernels.kv_store(
+                        tdm_cpu_row(pages, pages->v, h, position, pages->value_dim),
+                        s->v + t * s->ld_v + (int64_t)h * pages->value_dim, pages->value_dim,
+                        pages->dtype);
+                }
+            }
+            if (pages->index != NULL) {
+                cpu->kernels.kv_store(
+                    tdm_cpu_row(pages, pages->index, 0, position, pages->index_dim),
+                    s->index + t * s->ld_index, pages->index_dim, pages->dtype);
             }
         }
     }

@@ -293,6 +293,7 @@ static const tdm_backend_ops OPS = {
     .rope = tdm_cpu_rope,
     .kv_write = tdm_cpu_kv_write,
     .attention = tdm_cpu_attention,
+    .index_scores = tdm_cpu_index_scores,
     .glu_mul = tdm_cpu_glu_mul,
     .activate = tdm_cpu_activate,
     .softcap = tdm_cpu_softcap,

@@ -93,6 +93,8 @@ typedef struct tdm_cpu_kernels {
     void (*rope)(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,
                  tdm_rope_pairing pairing);
     void (*attention)(const tdm_cpu_attention_item *item, void *scratch);
+    /* Positions [begin, end) of the span, counted from its pos0. */
+    void (*index_scores)(const tdm_index_span *span, int64_t begin, int64_t end, void *scratch);
     void (*kv_store)(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype);
     void (*layer_norm)(float *out, const float *x, const float *w, const float *bias, int64_t dim,
                        float eps);
@@ -162,6 +164,16 @@ static inline void tdm_cpu_share(int64_t n, int32_t idx, int32_t n_members, int6
     *out_end = n * (idx + 1) / n_members;
 }
 
+/* Where the values of a position lie: side is the keys, the values or the index of pages, stride
+ * how far two positions of one head are apart, in values. */
+static inline uint8_t *tdm_cpu_row(const tdm_kv_pages *pages, uint8_t *const *side, int64_t head,
+                                   int64_t position, int64_t stride) {
+    size_t slots = (size_t)1 << pages->page_shift;
+    size_t page = (size_t)((uint64_t)position >> pages->page_shift) % pages->n_pages;
+    size_t at = (size_t)head * slots + ((size_t)position & (slots - 1));
+    return side[page] + at * (size_t)stride * (pages->dtype == TDM_DTYPE_F32 ? 4 : 2);
+}
+
 static inline int64_t tdm_cpu_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -177,6 +189,7 @@ bool tdm_cpu_is_int8(const tdm_cpu *cpu, const tdm_weight *weight);
 void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
                     const tdm_linear_part *parts, int32_t n_parts);
 void tdm_cpu_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
+void tdm_cpu_index_scores(tdm_backend *be, const tdm_index_span *spans, int32_t n_spans);
 void tdm_cpu_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
 void tdm_cpu_embed(tdm_backend *be, float *out, int64_t ld_out, const tdm_weight *table,
                    const int32_t *ids, int64_t n, float scale);

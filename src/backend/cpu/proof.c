@@ -305,6 +305,51 @@ static void prove_attention(proof *p, tdm_dtype dtype) {
     expect(p, memcmp(stored[0], stored[1], sizeof stored[0]) == 0, "rounding of keys and values");
 }
 
+/* Rows that are key and value, a list for each token, and an indexer. Pages hold the noise that
+ * prove_attention left. */
+static void prove_latent(proof *p, tdm_dtype dtype) {
+    static const int32_t LISTS[2][3] = {{3, 50, 90}, {0, 91, 0}};
+    static const int32_t N_LISTS[2] = {3, 2};
+    proof_memory *m = p->m;
+    uint8_t *k_pages[1] = {m->pages[0]};
+    uint8_t *index_pages[1] = {m->pages[1]};
+    tdm_kv_pages pages = {.k = k_pages,
+                          .v = k_pages,
+                          .index = index_pages,
+                          .page_shift = 7,
+                          .n_pages = 1,
+                          .dtype = dtype,
+                          .n_kv_heads = 1,
+                          .head_dim = 40,
+                          .value_dim = 24,
+                          .index_dim = 20,
+                          .is_latent = true};
+    tdm_attention_span span = {.pages = &pages,
+                               .q = m->x,
+                               .ld_q = 4 * 40,
+                               .ld_out = 4 * 24,
+                               .pos0 = 90,
+                               .n = 2,
+                               .n_heads = 4,
+                               .scale = 0.3f,
+                               .chosen = dtype == TDM_DTYPE_F32 ? LISTS[0] : NULL,
+                               .n_chosen = N_LISTS,
+                               .ld_chosen = 3};
+    const tdm_cpu_attention_item item = {.span = &span, .head1 = 4, .tok1 = 2};
+    tdm_index_span ask = {
+        .pages = &pages, .q = m->x, .weights = m->x + DIM, .pos0 = 2, .n = 40, .n_heads = 6};
+    span.out = m->want;
+    p->scalar.attention(&item, p->scratch);
+    span.out = m->got;
+    p->kernels->attention(&item, p->scratch);
+    expect(p, is_close(m->want, m->got, 2 * 4 * 24), "latent attention");
+    ask.out = m->want;
+    p->scalar.index_scores(&ask, 0, 40, p->scratch);
+    ask.out = m->got;
+    p->kernels->index_scores(&ask, 0, 40, p->scratch);
+    expect(p, is_close(m->want, m->got, 40), "scores of an indexer");
+}
+
 static void prove_all(proof *p) {
     prove_quantize(p);
     for (int dtype = 0; dtype < TDM_DTYPE_COUNT; ++dtype) {
@@ -321,7 +366,9 @@ static void prove_all(proof *p) {
     prove_grouped(p, TDM_WEIGHT_NVFP4, 4, 16);
     prove_rows(p);
     prove_attention(p, TDM_DTYPE_F32);
+    prove_latent(p, TDM_DTYPE_F32);
     prove_attention(p, TDM_DTYPE_BF16);
+    prove_latent(p, TDM_DTYPE_BF16);
 }
 
 /* Runs the proof with the handler in place. Nothing between here and a kernel owns anything, so the

@@ -50,46 +50,44 @@ typedef struct rows_view {
     int is_bf16;
 } rows_view;
 
-/* Rows [lo, hi) of a block as f32 in buffer, zeros behind dim up to a multiple of eight. */
-static void widen(const uint8_t *base, tdm_dtype dtype, int64_t dim, int64_t lo, int64_t hi,
-                  float *buffer) {
-    int64_t pad = (dim + 7) / 8 * 8;
-    for (int64_t j = lo; j < hi; ++j) {
-        float *out = buffer + j * pad;
-        int64_t i = 0;
-        if (dtype == TDM_DTYPE_F32) {
-            memcpy(out, base + (size_t)(j * dim) * 4, (size_t)dim * 4);
-            i = dim;
-        } else {
-            const uint8_t *row = base + (size_t)(j * dim) * 2;
-            for (; i + 8 <= dim; i += 8) {
-                __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * i));
-                __m256i v = _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16);
-                _mm256_storeu_ps(out + i, _mm256_castsi256_ps(v));
-            }
-            for (; i < dim; ++i) {
-                uint32_t bits = ((uint32_t)row[2 * i] << 16) | ((uint32_t)row[2 * i + 1] << 24);
-                memcpy(out + i, &bits, sizeof bits);
-            }
+/* One row as f32, zeros behind dim up to a multiple of eight. */
+static void widen_row(const uint8_t *row, tdm_dtype dtype, int64_t dim, float *out) {
+    int64_t i = 0;
+    if (dtype == TDM_DTYPE_F32) {
+        memcpy(out, row, (size_t)dim * 4);
+        i = dim;
+    } else {
+        for (; i + 8 <= dim; i += 8) {
+            __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * i));
+            __m256i v = _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16);
+            _mm256_storeu_ps(out + i, _mm256_castsi256_ps(v));
         }
-        for (; i < pad; ++i) {
-            out[i] = 0.0f;
+        for (; i < dim; ++i) {
+            uint32_t bits = ((uint32_t)row[2 * i] << 16) | ((uint32_t)row[2 * i + 1] << 24);
+            memcpy(out + i, &bits, sizeof bits);
         }
+    }
+    for (; i < (dim + 7) / 8 * 8; ++i) {
+        out[i] = 0.0f;
     }
 }
 
-/* Rows that end on a vector are read where they lie, unless they are bf16 and shared by many
- * queries. */
-static rows_view view_rows(const uint8_t *base, tdm_dtype dtype, int64_t dim, bool is_shared,
-                           int64_t lo, int64_t hi, float *buffer) {
+/* The dim values of rows [lo, hi) of a block, stride values from one to the next. Rows that end on
+ * a vector are read where they lie, unless they are bf16 and shared by many queries. */
+static rows_view view_rows(const uint8_t *base, tdm_dtype dtype, int64_t dim, int64_t stride,
+                           bool is_shared, int64_t lo, int64_t hi, float *buffer) {
+    int64_t pad = (dim + 7) / 8 * 8;
+    int64_t bytes = dtype == TDM_DTYPE_F32 ? 4 : 2;
     if (dim % 8 == 0 && dtype == TDM_DTYPE_F32) {
-        return (rows_view){base, dim * 4, 0};
+        return (rows_view){base, stride * 4, 0};
     }
     if (dim % 8 == 0 && !is_shared) {
-        return (rows_view){base, dim * 2, 1};
+        return (rows_view){base, stride * 2, 1};
     }
-    widen(base, dtype, dim, lo, hi, buffer);
-    return (rows_view){(const uint8_t *)buffer, (dim + 7) / 8 * 32, 0};
+    for (int64_t j = lo; j < hi; ++j) {
+        widen_row(base + j * stride * bytes, dtype, dim, buffer + j * pad);
+    }
+    return (rows_view){(const uint8_t *)buffer, pad * 4, 0};
 }
 
 /* Eight values of a key or value row: f32, or bf16 widened on the way. */
@@ -328,23 +326,21 @@ static void attend_block(const tdm_cpu_attention_item *item, const work *w, int6
     int64_t n_heads = item->head1 - item->head0;
     int64_t n = (item->tok1 - item->tok0) * n_heads;
     int64_t kv_head = item->head0 / (s->n_heads / pages->n_kv_heads);
-    int64_t slots = (int64_t)1 << pages->page_shift;
-    size_t page = (size_t)(begin >> pages->page_shift) % pages->n_pages;
-    int64_t at = kv_head * slots + (begin & (slots - 1));
-    size_t bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
+    int64_t k_stride = pages->head_dim;
+    int64_t v_stride = tdm_kv_value_stride(pages);
+    const uint8_t *k = tdm_cpu_row(pages, pages->k, kv_head, begin, k_stride);
+    const uint8_t *v = tdm_cpu_row(pages, pages->v, kv_head, begin, v_stride);
     int64_t lo = tdm_cpu_max(0, first_seen(s, s->pos0 + item->tok0) - begin);
     int64_t hi = tdm_cpu_min(BLOCK, s->pos0 + item->tok1 - begin);
     bool is_shared = n > WIDEN_QUERIES;
-    rows_view keys = view_rows(pages->k[page] + (size_t)(at * pages->head_dim) * bytes,
-                               pages->dtype, pages->head_dim, is_shared, lo, hi, w->keys);
-    rows_view values = view_rows(pages->v[page] + (size_t)(at * pages->value_dim) * bytes,
-                                 pages->dtype, pages->value_dim, is_shared, lo, hi, w->values);
+    rows_view keys =
+        view_rows(k, pages->dtype, pages->head_dim, k_stride, is_shared, lo, hi, w->keys);
+    rows_view values =
+        view_rows(v, pages->dtype, pages->value_dim, v_stride, is_shared, lo, hi, w->values);
     /* One kernel for both: when the widths differ in kind, both are widened. */
     if (keys.is_bf16 != values.is_bf16) {
-        keys = view_rows(pages->k[page] + (size_t)(at * pages->head_dim) * bytes, pages->dtype,
-                         pages->head_dim, true, lo, hi, w->keys);
-        values = view_rows(pages->v[page] + (size_t)(at * pages->value_dim) * bytes, pages->dtype,
-                           pages->value_dim, true, lo, hi, w->values);
+        keys = view_rows(k, pages->dtype, pages->head_dim, k_stride, true, lo, hi, w->keys);
+        values = view_rows(v, pages->dtype, pages->value_dim, v_stride, true, lo, hi, w->values);
     }
     for (int64_t i = 0; i < n;) {
         int64_t position = s->pos0 + item->tok0 + i / n_heads;
@@ -360,13 +356,102 @@ static void attend_block(const tdm_cpu_attention_item *item, const work *w, int6
     }
 }
 
+/* 64 entries of one token's list, gathered and widened, against all heads of the item. */
+static void attend_list(const tdm_cpu_attention_item *item, const work *w, int64_t tok,
+                        const int32_t *list, int64_t n) {
+    const tdm_attention_span *s = item->span;
+    const tdm_kv_pages *pages = s->pages;
+    int64_t n_heads = item->head1 - item->head0;
+    int64_t kv_head = item->head0 / (s->n_heads / pages->n_kv_heads);
+    int64_t first = (tok - item->tok0) * n_heads;
+    int64_t i = 0;
+    rows_view keys = {(const uint8_t *)w->keys, w->k_pad * 4, 0};
+    rows_view values = {(const uint8_t *)w->values, w->v_pad * 4, 0};
+    for (int64_t j = 0; j < n; ++j) {
+        widen_row(tdm_cpu_row(pages, pages->k, kv_head, list[j], pages->head_dim), pages->dtype,
+                  pages->head_dim, w->keys + j * w->k_pad);
+        if (!pages->is_latent) {
+            widen_row(tdm_cpu_row(pages, pages->v, kv_head, list[j], pages->value_dim),
+                      pages->dtype, pages->value_dim, w->values + j * w->v_pad);
+        }
+    }
+    if (pages->is_latent) { /* lanes behind value_dim mix what is never stored */
+        values = keys;
+    }
+    for (; i + 3 <= n_heads; i += 3) {
+        attend_3(s, w, first + i, &keys, &values, 0, n);
+    }
+    for (; i < n_heads; ++i) {
+        attend_1(s, w, first + i, &keys, &values, 0, n);
+    }
+}
+
+static void attend_lists(const tdm_cpu_attention_item *item, const work *w) {
+    const tdm_attention_span *s = item->span;
+    for (int64_t t = item->tok0; t < item->tok1; ++t) {
+        const int32_t *list = s->chosen + t * s->ld_chosen;
+        for (int64_t at = 0; at < s->n_chosen[t]; at += BLOCK) {
+            attend_list(item, w, t, list + at, tdm_cpu_min(BLOCK, s->n_chosen[t] - at));
+        }
+    }
+}
+
 void tdm_avx2_attention(const tdm_cpu_attention_item *item, void *scratch) {
     const tdm_attention_span *s = item->span;
     work w = work_of(s->pages, scratch);
     start(item, &w);
-    int64_t begin = first_seen(s, s->pos0 + item->tok0) / BLOCK * BLOCK;
-    for (; begin < s->pos0 + item->tok1; begin += BLOCK) {
-        attend_block(item, &w, begin);
+    if (s->chosen != NULL) {
+        attend_lists(item, &w);
+    } else {
+        int64_t begin = first_seen(s, s->pos0 + item->tok0) / BLOCK * BLOCK;
+        for (; begin < s->pos0 + item->tok1; begin += BLOCK) {
+            attend_block(item, &w, begin);
+        }
     }
     finish(item, &w);
+}
+
+/* Dots of four queries with one key, folded; each has one accumulator. */
+TDM_INLINE __m128 index_dots(const float *const *q, const float *key, int64_t dim) {
+    __m256 acc[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
+                     _mm256_setzero_ps()};
+    int64_t d = 0;
+    for (; d + 8 <= dim; d += 8) {
+        __m256 k = _mm256_loadu_ps(key + d);
+        for (int i = 0; i < 4; ++i) {
+            acc[i] = _mm256_fmadd_ps(_mm256_loadu_ps(q[i] + d), k, acc[i]);
+        }
+    }
+    if (d < dim) {
+        __m256i mask = lanes_below(dim - d);
+        __m256 k = _mm256_maskload_ps(key + d, mask);
+        for (int i = 0; i < 4; ++i) {
+            acc[i] = _mm256_fmadd_ps(_mm256_maskload_ps(q[i] + d, mask), k, acc[i]);
+        }
+    }
+    __m256 h = _mm256_hadd_ps(_mm256_hadd_ps(acc[0], acc[1]), _mm256_hadd_ps(acc[2], acc[3]));
+    return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
+}
+
+void tdm_avx2_index_scores(const tdm_index_span *s, int64_t begin, int64_t end, void *scratch) {
+    const tdm_kv_pages *pages = s->pages;
+    int64_t dim = pages->index_dim;
+    float *key = scratch;
+    for (int64_t i = begin; i < end; ++i) {
+        float score = 0.0f;
+        widen_row(tdm_cpu_row(pages, pages->index, 0, s->pos0 + i, dim), pages->dtype, dim, key);
+        for (int64_t h = 0; h < s->n_heads; h += 4) {
+            int64_t n = tdm_cpu_min(4, s->n_heads - h);
+            const float *q[4];
+            float dots[4];
+            for (int64_t j = 0; j < 4; ++j) { /* past the last head: the last one again, unread */
+                q[j] = s->q + tdm_cpu_min(h + j, s->n_heads - 1) * dim;
+            }
+            _mm_storeu_ps(dots, _mm_max_ps(index_dots(q, key, dim), _mm_setzero_ps()));
+            for (int64_t j = 0; j < n; ++j) {
+                score += s->weights[h + j] * dots[j];
+            }
+        }
+        s->out[i] = score;
+    }
 }

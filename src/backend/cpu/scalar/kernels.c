@@ -61,7 +61,22 @@ static void rope(float *x, int32_t n_heads, int32_t head_dim, const float *table
     }
 }
 
-/* One query: scores of one block of 64 positions, then the running maximum, sum and mix of values.
+/* What one query sees, in the order in which it is reduced: a run of positions, or its list. */
+typedef struct seen {
+    const int32_t *list; /* NULL: entry i is position i */
+    int64_t begin;
+    int64_t end;
+} seen;
+
+static seen seen_by(const tdm_attention_span *s, int32_t tok) {
+    int64_t end = s->pos0 + tok + 1;
+    if (s->chosen != NULL) {
+        return (seen){s->chosen + tok * s->ld_chosen, 0, s->n_chosen[tok]};
+    }
+    return (seen){NULL, s->window > 0 ? tdm_cpu_max(0, end - s->window) : 0, end};
+}
+
+/* One query: scores of one block of 64 entries, then the running maximum, sum and mix of values.
  * scores: [64]; mix: [value_dim]. */
 static void attend(const tdm_attention_span *s, int32_t head, int32_t tok, float *scores,
                    float *mix) {
@@ -69,56 +84,51 @@ static void attend(const tdm_attention_span *s, int32_t head, int32_t tok, float
     int32_t kv_head = head / (s->n_heads / pages->n_kv_heads);
     const float *q = s->q + (int64_t)tok * s->ld_q + (int64_t)head * pages->head_dim;
     float *out = s->out + (int64_t)tok * s->ld_out + (int64_t)head * pages->value_dim;
-    int64_t end = s->pos0 + tok + 1;
-    int64_t begin = s->window > 0 ? tdm_cpu_max(0, end - s->window) : 0;
-    size_t value_bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
-    size_t slots = (size_t)1 << pages->page_shift;
+    const seen sees = seen_by(s, tok);
     float largest = s->sinks != NULL ? s->sinks[head] : -INFINITY;
     float total = largest == -INFINITY ? 0.0f : 1.0f; /* the sink's own weight, exp(0) */
     float *row = mix + pages->value_dim;              /* one key or value as f32 */
     memset(mix, 0, (size_t)pages->value_dim * sizeof *mix);
-    for (int64_t block = begin / 64; block * 64 < end; ++block) {
-        int64_t lo = tdm_cpu_max(begin, block * 64);
-        int64_t hi = tdm_cpu_min(end, block * 64 + 64);
-        size_t page = (size_t)(block * 64 >> pages->page_shift) % pages->n_pages;
+    for (int64_t block = sees.begin / 64; block * 64 < sees.end; ++block) {
+        int64_t lo = tdm_cpu_max(sees.begin, block * 64);
+        int64_t hi = tdm_cpu_min(sees.end, block * 64 + 64);
         float block_max = -INFINITY;
-        for (int64_t p = lo; p < hi; ++p) {
-            size_t at = (size_t)kv_head * slots + ((size_t)p & (slots - 1));
+        for (int64_t i = lo; i < hi; ++i) {
+            int64_t p = sees.list != NULL ? sees.list[i] : i;
             double sum = 0.0;
-            tdm_dequant_row(pages->dtype,
-                            pages->k[page] + at * (size_t)pages->head_dim * value_bytes,
+            tdm_dequant_row(pages->dtype, tdm_cpu_row(pages, pages->k, kv_head, p, pages->head_dim),
                             pages->head_dim, row);
-            for (int32_t i = 0; i < pages->head_dim; ++i) {
-                sum += (double)q[i] * (double)row[i];
+            for (int32_t d = 0; d < pages->head_dim; ++d) {
+                sum += (double)q[d] * (double)row[d];
             }
             float score = (float)sum * s->scale;
             if (s->softcap != 0.0f) {
                 score = s->softcap * tanhf(score / s->softcap);
             }
-            scores[p - block * 64] = score;
+            scores[i - block * 64] = score;
             block_max = score > block_max ? score : block_max;
         }
         float new_max = block_max > largest ? block_max : largest;
         float keep = largest == -INFINITY ? 0.0f : expf(largest - new_max);
         total *= keep;
-        for (int32_t i = 0; i < pages->value_dim; ++i) {
-            mix[i] *= keep;
+        for (int32_t d = 0; d < pages->value_dim; ++d) {
+            mix[d] *= keep;
         }
-        for (int64_t p = lo; p < hi; ++p) {
-            size_t at = (size_t)kv_head * slots + ((size_t)p & (slots - 1));
-            float weight = expf(scores[p - block * 64] - new_max);
+        for (int64_t i = lo; i < hi; ++i) {
+            int64_t p = sees.list != NULL ? sees.list[i] : i;
+            float weight = expf(scores[i - block * 64] - new_max);
             total += weight;
             tdm_dequant_row(pages->dtype,
-                            pages->v[page] + at * (size_t)pages->value_dim * value_bytes,
+                            tdm_cpu_row(pages, pages->v, kv_head, p, tdm_kv_value_stride(pages)),
                             pages->value_dim, row);
-            for (int32_t i = 0; i < pages->value_dim; ++i) {
-                mix[i] += weight * row[i];
+            for (int32_t d = 0; d < pages->value_dim; ++d) {
+                mix[d] += weight * row[d];
             }
         }
         largest = new_max;
     }
-    for (int32_t i = 0; i < pages->value_dim; ++i) {
-        out[i] = mix[i] / total;
+    for (int32_t d = 0; d < pages->value_dim; ++d) {
+        out[d] = mix[d] / total;
     }
 }
 
@@ -128,6 +138,26 @@ static void attention(const tdm_cpu_attention_item *item, void *scratch) {
         for (int32_t h = item->head0; h < item->head1; ++h) {
             attend(item->span, h, t, scores, scores + TDM_CPU_ATTENTION_BLOCK);
         }
+    }
+}
+
+static void index_scores(const tdm_index_span *s, int64_t begin, int64_t end, void *scratch) {
+    const tdm_kv_pages *pages = s->pages;
+    int32_t dim = pages->index_dim;
+    float *key = scratch;
+    for (int64_t i = begin; i < end; ++i) {
+        double score = 0.0;
+        tdm_dequant_row(pages->dtype, tdm_cpu_row(pages, pages->index, 0, s->pos0 + i, dim), dim,
+                        key);
+        for (int32_t h = 0; h < s->n_heads; ++h) {
+            const float *q = s->q + (int64_t)h * dim;
+            double sum = 0.0;
+            for (int32_t d = 0; d < dim; ++d) {
+                sum += (double)q[d] * (double)key[d];
+            }
+            score += (double)s->weights[h] * (sum > 0.0 ? sum : 0.0);
+        }
+        s->out[i] = (float)score;
     }
 }
 
@@ -218,6 +248,7 @@ void tdm_cpu_kernels_scalar(tdm_cpu_kernels *kernels) {
         .layer_norm = layer_norm,
         .rope = rope,
         .attention = attention,
+        .index_scores = index_scores,
         .kv_store = kv_store,
         .glu = glu,
         .softcap = softcap,
