@@ -160,7 +160,7 @@ const tdm_field TDM_MODEL_FIELDS[] = {
      POSITIVE_MIN,
      1e6},
     {{"logits_scaling"}, NULL, AT(logits_scaling), TDM_FIELD_F64, TDM_NEED_NONE, POSITIVE_MIN, 1e6},
-    {{"num_experts", "num_local_experts"},
+    {{"num_experts", "num_local_experts", "n_routed_experts"},
      "expert_count",
      AT(experts.n),
      TDM_FIELD_I32,

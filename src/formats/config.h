@@ -44,8 +44,25 @@ typedef struct tdm_experts_config {
     int32_t shared_intermediate; /* 0: no shared expert */
     int32_t sparse_step;         /* layers whose number from 1 it divides have experts; 0: absent */
     bool is_renormalized;        /* norm_topk_prob */
-    uint8_t is_dense[TDM_CONFIG_LAYERS_MAX]; /* mlp_only_layers */
+    uint8_t is_dense[TDM_CONFIG_LAYERS_MAX]; /* mlp_only_layers, or the leading ones */
+    /* Of the families with latent attention; 0 elsewhere. */
+    int32_t n_groups, n_groups_used; /* experts are chosen from the best groups; 1: one group */
+    int32_t n_shared;                /* experts that every token takes, as one MLP */
+    int32_t n_leading_dense;
+    double routed_scale; /* multiplies the weights of the chosen */
 } tdm_experts_config;
+
+/* Latent attention (MLA) and its indexer (DSA). Heads have head_dim = nope_dim + rope_dim values in
+ * queries and keys, value_dim in values. */
+typedef struct tdm_latent_config {
+    int32_t q_rank;                             /* 0: queries come straight from the hidden state */
+    int32_t kv_rank;                            /* 0: no latent attention */
+    int32_t nope_dim, rope_dim;                 /* of a head, in this order */
+    bool is_rope_halved;                        /* rope pairs halves and not neighbours */
+    int32_t index_heads, index_dim, index_topk; /* 0: no indexer */
+    uint8_t is_index_shared[TDM_CONFIG_LAYERS_MAX]; /* takes the choice of the last layer that made
+                                                       one */
+} tdm_latent_config;
 
 typedef struct tdm_model_config {
     const char *family; /* "llama", ...: config.json's model_type or GGUF's general.architecture;
@@ -87,6 +104,8 @@ typedef struct tdm_model_config {
     bool has_qk_norm_flag; /* use_qk_norm */
     bool is_bidirectional; /* use_bidirectional_attention */
     tdm_experts_config experts;
+    tdm_latent_config latent;
+    int32_t n_mtp_layers; /* in the file behind n_layers: they predict further tokens */
     tdm_rope_config rope;
     bool has_local_rope;        /* sliding layers rotate by rope_local */
     tdm_rope_config rope_local; /* else equal to rope */

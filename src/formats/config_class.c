@@ -101,6 +101,10 @@ static const tdm_class_default CLASSES[] = {
      .norm_eps = 1e-5,
      .theta = 500000.0},
     {.family = "olmo2", .norm_eps = 1e-5, .theta = 10000.0},
+    {.family = "deepseek_v3", .norm_eps = 1e-6, .theta = 10000.0},
+    {.family = "kimi_k2", .norm_eps = 1e-6, .theta = 10000.0},
+    {.family = "glm4_moe_lite", .norm_eps = 1e-5, .theta = 10000.0},
+    {.family = "glm_moe_dsa", .norm_eps = 1e-5, .theta = 10000.0},
     {.family = "gpt_oss", .head_dim = 64, .sliding_window = 128, .theta = 150000.0},
 };
 

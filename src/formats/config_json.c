@@ -253,6 +253,7 @@ static tdm_status read_no_rope(tdm_model_config *out, const tdm_config_source *s
 
 static tdm_status read_layer_types(tdm_model_config *out, const tdm_config_source *source,
                                    const tdm_json *array) {
+    const bool is_sparse = strcmp(out->text_family, "glm_moe_dsa") == 0; /* all or none */
     out->n_layer_types = out->n_layers;
     for (int32_t i = 0; i < out->n_layers; i++) {
         const tdm_json *type = &array->u.items[i];
@@ -263,7 +264,7 @@ static tdm_status read_layer_types(tdm_model_config *out, const tdm_config_sourc
         out->is_sliding[i] = tdm_json_text_is(type, "sliding_attention");
         out->is_conv[i] = tdm_json_text_is(type, "conv");
         if (out->is_sliding[i] == 0 && out->is_conv[i] == 0 &&
-            !tdm_json_text_is(type, "full_attention")) {
+            !tdm_json_text_is(type, is_sparse ? "deepseek_sparse_attention" : "full_attention")) {
             out->has_other_layer_types = true;
         }
     }
@@ -508,5 +509,6 @@ tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *che
     TDM_TRY(read_experts(out, &source, class));
     TDM_TRY(tdm_config_read_per_layer(out, &source));
     TDM_TRY(read_convolutions(out, &source));
+    TDM_TRY(tdm_config_read_latent_json(out, &source));
     return read_ids(out, &source, checkpoint);
 }

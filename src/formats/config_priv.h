@@ -101,6 +101,11 @@ tdm_status tdm_config_read_per_layer(tdm_model_config *out, const tdm_config_sou
 /* GGUF: sizes of heads where the layers that slide have their own. */
 tdm_status tdm_config_read_swa_heads(tdm_model_config *out, const tdm_config_source *source);
 
+/* config_latent.c: latent attention, its indexer and groups of experts, in the families that have
+ * them; last, since it says what head_dim and its like mean there. */
+tdm_status tdm_config_read_latent_json(tdm_model_config *out, const tdm_config_source *source);
+tdm_status tdm_config_read_latent_gguf(tdm_model_config *out, const tdm_config_source *source);
+
 /* A failure of several fields together. Returns TDM_E_FORMAT. */
 tdm_status tdm_config_fail_cross(const char *file, const char *what, tdm_error *err);
 
