@@ -2,7 +2,7 @@
 _tandem() {
     local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "generate chat tokenize detokenize template explain score golden bench inspect ls --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "generate chat tokenize detokenize template explain score golden bench inspect fit ls --help --version" -- "$word"))
         return
     fi
     case $verb in
@@ -15,7 +15,8 @@ _tandem() {
     score) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --ids --text --chunk --top" ;;
     golden) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --chunk --model --mates --bound --dump" ;;
     bench) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --n-prompt --n-gen --n-depth --n-seq --repeats" ;;
-    inspect) words="--help --json --verbose --quiet --no-color --progress --threads --isa --device" ;;
+    inspect) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device" ;;
+    fit) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --parallel --memory" ;;
     ls) words="--help --json --verbose --quiet --no-color --progress --names" ;;
     esac
     case $word in

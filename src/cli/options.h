@@ -20,6 +20,7 @@ typedef enum tdm_verb_id {
     TDM_VERB_GOLDEN,
     TDM_VERB_BENCH,
     TDM_VERB_INSPECT,
+    TDM_VERB_FIT,
     TDM_VERB_LS,
     TDM_VERB_COUNT
 } tdm_verb_id;
@@ -98,6 +99,8 @@ typedef enum tdm_option_id {
     TDM_OPT_BENCH_DEPTH,
     TDM_OPT_BENCH_BATCH,
     TDM_OPT_REPEATS,
+    TDM_OPT_PARALLEL,
+    TDM_OPT_MEMORY,
     TDM_OPT_NAMES,
     TDM_OPT_COUNT
 } tdm_option_id;

@@ -54,6 +54,11 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
         {"inspect", "MODEL", "what a checkpoint is, without loading weights",
          "Architecture, tensors by kind, bytes, context, tokenizer, template, limits, and whether "
          "this build runs it."},
+    [TDM_VERB_FIT] =
+        {"fit", "MODEL", "whether a model fits, before it is loaded",
+         "Bytes of weights, of keys and values, and of work, what the machine has, the longest "
+         "context and the most sequences that fit, and the speed to expect. No weight is read.\n"
+         "The exit code is 4 when it does not fit."},
     [TDM_VERB_LS] = {"ls", "", "models at hand",
                      "Models in Tandem's own folder and in the Hugging Face cache."},
 };
@@ -64,7 +69,8 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
 #define LINES (BIT(TOKENIZE) | BIT(DETOKENIZE) | BIT(TEMPLATE))
 #define ANSWER (BIT(GENERATE) | BIT(CHAT))
 #define RUN (ANSWER | BIT(SCORE) | BIT(GOLDEN) | BIT(BENCH))
-#define LOAD (RUN | BIT(INSPECT) | BIT(EXPLAIN) | LINES)
+#define SIZE (BIT(FIT) | BIT(INSPECT))
+#define LOAD (RUN | SIZE | BIT(EXPLAIN) | LINES)
 #define INT_MOST 2147483647.0
 #define U64_MOST 18446744073709551615.0
 
@@ -101,11 +107,11 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
         INTS('t', "threads", BIT(BENCH), 1, 256, "physical cores", "threads that compute"),
     [TDM_OPT_ISA] = CHOICE(0, "isa", "scalar|avx2|avxvnni|avx512|amx|neon", LOAD, "best there is",
                            "instruction set; one that the machine lacks is refused"),
-    [TDM_OPT_TIER] = CHOICE(0, "tier", "reference|exact|fast", RUN, "fast", "arithmetic"),
+    [TDM_OPT_TIER] = CHOICE(0, "tier", "reference|exact|fast", RUN | SIZE, "fast", "arithmetic"),
     [TDM_OPT_DEVICE] = TEXT(0, "device", "cpu|cuda[:N]", LOAD, "cpu", "where to compute"),
-    [TDM_OPT_KV] =
-        TEXT(0, "kv", "f32|bf16", RUN, "bf16 in fast, else f32", "storage of keys and values"),
-    [TDM_OPT_CTX] = INT('c', "ctx", "N", ANSWER | BIT(SCORE), 1, 16777216, "the model's",
+    [TDM_OPT_KV] = TEXT(0, "kv", "f32|bf16", RUN | BIT(FIT), "bf16 in fast, else f32",
+                        "storage of keys and values"),
+    [TDM_OPT_CTX] = INT('c', "ctx", "N", ANSWER | BIT(SCORE) | BIT(FIT), 1, 16777216, "the model's",
                         "most positions of a sequence"),
 
     /* generate, chat */
@@ -210,6 +216,12 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
     [TDM_OPT_BENCH_BATCH] =
         INTS('b', "n-seq", BIT(BENCH), 1, 256, "1", "sequences that decode together"),
     [TDM_OPT_REPEATS] = INT('r', "repeats", "N", BIT(BENCH), 1, 1000, "5", "runs of each test"),
+
+    /* fit */
+    [TDM_OPT_PARALLEL] =
+        INT(0, "parallel", "N", BIT(FIT), 1, 1024, "1", "sequences that run together"),
+    [TDM_OPT_MEMORY] = TEXT(0, "memory", "SIZE", BIT(FIT), "what the machine has left",
+                            "memory to fit into: bytes, or with K, M, G"),
 
     /* ls */
     [TDM_OPT_NAMES] = FLAG(0, "names", BIT(LS), "names alone, one a line"),

@@ -34,7 +34,8 @@ typedef struct tdm_graph_ops {
     /* The geometry of cache idx of a state, in layer order; false past the last. Layers that read a
      * donor's have none of their own. Whoever asks what a state costs, by kind or by layer, asks
      * this and the kind's own plan. */
-    bool (*cache_at)(const tdm_graph *graph, int32_t idx, tdm_dtype kv_dtype, tdm_kv_geometry *out);
+    bool (*cache_at)(const tdm_graph *graph, int32_t idx, tdm_dtype kv_dtype, int32_t append_max,
+                     tdm_kv_geometry *out);
     /* Bytes of caches for one sequence of n positions, when no step appends more of them at once
      * than reserve has made room for. */
     size_t (*state_plan)(const tdm_graph *graph, tdm_dtype kv_dtype, int64_t n_positions);

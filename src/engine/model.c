@@ -80,15 +80,22 @@ static tdm_status compose(tdm_model *model, const tdm_model_options *options, td
     return status;
 }
 
-static tdm_status open_graph(tdm_model *model, const tdm_model_options *options, tdm_error *err) {
+static tdm_status open_graph(tdm_model *model, const tdm_model_options *options, bool is_plan,
+                             tdm_error *err) {
     const tdm_graph_options graph_options = {
         .alloc = model->alloc,
         .log = &model->log,
         .progress = options->progress,
         .progress_arg = options->progress_arg,
     };
-    TDM_TRY(tdm_graph_create(&model->graph, model->checkpoint, &model->config, model->backend,
-                             &graph_options, err));
+    if (is_plan) {
+        TDM_TRY(tdm_graph_plan_create(&model->plan, model->checkpoint, &model->config,
+                                      model->backend, &graph_options, err));
+        model->graph = tdm_graph_plan_graph(model->plan);
+    } else {
+        TDM_TRY(tdm_graph_create(&model->graph, model->checkpoint, &model->config, model->backend,
+                                 &graph_options, err));
+    }
     TDM_TRY(compose(model, options, err));
     return model->graph->ops->reserve(model->graph, model->composition.prefill_chunk, 1, 1, err);
 }
@@ -141,7 +148,7 @@ static tdm_status open_text(tdm_model *model, tdm_error *err) {
 }
 
 static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model_options *options,
-                             tdm_error *err) {
+                             bool is_plan, tdm_error *err) {
     const tdm_checkpoint_options checkpoint_options = {.log = &model->log,
                                                        .is_strict = options->is_strict};
     tdm_error scratch;
@@ -153,7 +160,7 @@ static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model
     TDM_TRY(tdm_checkpoint_open(&model->checkpoint, model->alloc, path, &checkpoint_options, e));
     TDM_TRY(tdm_model_config_read(&model->config, model->checkpoint, e));
     TDM_TRY(tdm_generation_config_read(&model->generation_config, model->checkpoint, e));
-    TDM_TRY(open_graph(model, options, e));
+    TDM_TRY(open_graph(model, options, is_plan, e));
     return open_text(model, e);
 }
 
@@ -161,15 +168,17 @@ static void close_parts(tdm_model *model) {
     tdm_chat_templates_destroy(model->chat_templates);
     tdm_json_doc_destroy(model->special_tokens);
     tdm_tokenizer_destroy(model->tokenizer);
-    if (model->graph != NULL) {
+    if (model->plan != NULL) {
+        tdm_graph_plan_destroy(model->plan);
+    } else if (model->graph != NULL) {
         model->graph->ops->destroy(model->graph);
     }
     tdm_checkpoint_close(model->checkpoint);
 }
 
-tdm_status tdm_model_open_with(tdm_model **out_model, const tdm_alloc *alloc, const char *path,
-                               const tdm_model_options *options, tdm_backend *backend_take,
-                               tdm_error *err) {
+static tdm_status open_model(tdm_model **out_model, const tdm_alloc *alloc, const char *path,
+                             const tdm_model_options *options, tdm_backend *backend, bool is_plan,
+                             tdm_error *err) {
     static const tdm_model_options DEFAULTS = TDM_MODEL_OPTIONS_INIT;
     tdm_status status = TDM_OK;
     double start = 0.0;
@@ -180,9 +189,9 @@ tdm_status tdm_model_open_with(tdm_model **out_model, const tdm_alloc *alloc, co
     }
     model->alloc = alloc;
     model->clock = tdm_clock_system();
-    model->backend = backend_take;
+    model->backend = backend;
     start = tdm_model_now_ms(model);
-    status = open_parts(model, path, options != NULL ? options : &DEFAULTS, err);
+    status = open_parts(model, path, options != NULL ? options : &DEFAULTS, is_plan, err);
     model->log.write = NULL; /* options belonged to the caller for this call only */
     if (status != TDM_OK) {
         close_parts(model);
@@ -192,6 +201,25 @@ tdm_status tdm_model_open_with(tdm_model **out_model, const tdm_alloc *alloc, co
     model->load_ms = tdm_model_now_ms(model) - start;
     *out_model = model;
     return TDM_OK;
+}
+
+tdm_status tdm_model_open_with(tdm_model **out_model, const tdm_alloc *alloc, const char *path,
+                               const tdm_model_options *options, tdm_backend *backend_take,
+                               tdm_error *err) {
+    return open_model(out_model, alloc, path, options, backend_take, false, err);
+}
+
+tdm_status tdm_model_plan_with(tdm_model **out_model, const tdm_alloc *alloc, const char *path,
+                               const tdm_model_options *options, tdm_backend *backend,
+                               tdm_error *err) {
+    return open_model(out_model, alloc, path, options, backend, true, err);
+}
+
+void tdm_model_plan_close(tdm_model *model) {
+    if (model != NULL) {
+        close_parts(model);
+        tdm_mem_free(model->alloc, model, sizeof *model);
+    }
 }
 
 void tdm_model_close(tdm_model *model) {

@@ -7,6 +7,7 @@
 #include "engine/chat_templates.h"
 #include "engine/composition.h"
 #include "engine/engine.h"
+#include "model/plan.h"
 
 struct tdm_model {
     const tdm_alloc *alloc;
@@ -17,6 +18,7 @@ struct tdm_model {
     tdm_generation_config generation_config;
     tdm_backend *backend;
     tdm_graph *graph;
+    tdm_graph_plan *plan;     /* graph is its: there are no weights, nothing may be computed */
     tdm_tokenizer *tokenizer; /* NULL: the checkpoint has none, or tokenizer_error says why */
     tdm_error tokenizer_error;
     tdm_chat_templates *chat_templates; /* NULL without a tokenizer */
@@ -26,6 +28,11 @@ struct tdm_model {
     double load_ms;
 };
 
+/* As tdm_model_open_with and tdm_model_close, over a plan; backend stays the caller's. */
+TDM_NODISCARD tdm_status tdm_model_plan_with(tdm_model **out_model, const tdm_alloc *alloc,
+                                             const char *path, const tdm_model_options *options,
+                                             tdm_backend *backend, tdm_error *err);
+void tdm_model_plan_close(tdm_model *model);
 /* TDM_OK, or why there is no tokenizer. */
 TDM_NODISCARD tdm_status tdm_model_need_tokenizer(const tdm_model *model, tdm_error *err);
 /* Whether id ends an answer: the config's list, or the tokenizer's own. */

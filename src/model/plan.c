@@ -4,7 +4,10 @@
  * and what its loader counted is summed up. There is no second list of tensors to keep in step. */
 #include "model/plan.h"
 
+#include "cache/cache.h"
 #include "model/blocks/decoder_priv.h"
+
+#include <string.h>
 
 const char *const TDM_SECTION_NAMES[TDM_SECTION_COUNT] = {
     [TDM_SECTION_EMBEDDING] = "embedding",
@@ -137,6 +140,7 @@ static void sum_up(tdm_graph_plan *plan) {
         out->total.loaded_bytes += section->loaded_bytes;
         out->total.token_bytes += section->token_bytes;
         out->packed_bytes += (size_t)tally->packed_bytes[i];
+        out->converted_bytes += (size_t)tally->converted_bytes[i];
     }
 }
 
@@ -177,4 +181,38 @@ const tdm_weight_plan *tdm_graph_plan_weights(const tdm_graph_plan *plan) {
 
 tdm_graph *tdm_graph_plan_graph(const tdm_graph_plan *plan) {
     return &plan->decoder->base;
+}
+
+/* ---- caches ---- */
+
+/* Beyond every window and a whole number of every kind's pages. */
+#define FAR ((int64_t)1 << 25)
+
+/* The group that a cache belongs to, begun where there is none. */
+static tdm_cache_group *group_of(tdm_cache_group *groups, int32_t *n, const char *kind,
+                                 int32_t window) {
+    for (int32_t i = 0; i < *n; i++) {
+        if (strcmp(groups[i].kind, kind) == 0 && groups[i].window == window) {
+            return &groups[i];
+        }
+    }
+    if (*n < TDM_CACHE_GROUPS_MAX) {
+        groups[*n] = (tdm_cache_group){.kind = kind, .window = window};
+        (*n)++;
+    }
+    return &groups[*n - 1];
+}
+
+int32_t tdm_graph_cache_groups(const tdm_graph *graph, tdm_dtype kv_dtype, int32_t append_max,
+                               int64_t n_positions, tdm_cache_group out[TDM_CACHE_GROUPS_MAX]) {
+    tdm_kv_geometry geometry;
+    int32_t n = 0;
+    for (int32_t i = 0; graph->ops->cache_at(graph, i, kv_dtype, append_max, &geometry); i++) {
+        tdm_cache_group *group = group_of(out, &n, tdm_cache_kind(&geometry), geometry.window);
+        size_t far = tdm_cache_plan(&geometry, 2 * FAR) - tdm_cache_plan(&geometry, FAR);
+        group->n_layers++;
+        group->token_bytes += far / (size_t)FAR;
+        group->bytes += tdm_cache_plan(&geometry, n_positions);
+    }
+    return n;
 }

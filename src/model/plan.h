@@ -34,8 +34,26 @@ typedef struct tdm_section_weights {
 typedef struct tdm_weight_plan {
     tdm_section_weights sections[TDM_SECTION_COUNT];
     tdm_section_weights total;
-    size_t packed_bytes; /* of the loaded: in the backend's layouts; the rest is mapped */
+    size_t converted_bytes; /* of the loaded: vectors that were no F32 */
+    size_t packed_bytes;    /* of the loaded: in the backend's layouts; the rest is mapped */
 } tdm_weight_plan;
+
+/* The caches of a state that are of one kind, and for sliding ones of one window. */
+typedef struct tdm_cache_group {
+    const char *kind; /* "full", "sliding", ...: tdm_cache_kind */
+    int32_t n_layers;
+    int32_t window;     /* 0 where the kind has none */
+    size_t token_bytes; /* what one more position costs when everything that ends has ended: 0
+                           where the kind forgets */
+    size_t bytes;       /* at the positions that were asked about */
+} tdm_cache_group;
+
+#define TDM_CACHE_GROUPS_MAX 8
+
+/* Groups in order of their first layers; returns how many. What would be a ninth is added to the
+ * eighth. append_max as for state_create. Their bytes add up to graph's state_plan. */
+int32_t tdm_graph_cache_groups(const tdm_graph *graph, tdm_dtype kv_dtype, int32_t append_max,
+                               int64_t n_positions, tdm_cache_group out[TDM_CACHE_GROUPS_MAX]);
 
 typedef struct tdm_graph_plan tdm_graph_plan;
 

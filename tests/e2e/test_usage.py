@@ -6,7 +6,7 @@ import sys
 from command import GOLDENS, CommandCase, main, tandem
 
 VERBS = ("generate", "chat", "tokenize", "detokenize", "template", "score", "golden", "bench",
-         "inspect", "ls")
+         "inspect", "fit", "ls")
 LLAMA = GOLDENS + "/llama"
 
 

@@ -83,7 +83,7 @@ static size_t protect_all(const rig *r, int how) {
 static size_t planned_by_kind(const tdm_graph *graph, tdm_dtype kv, int64_t n) {
     tdm_kv_geometry geometry;
     size_t bytes = 0;
-    for (int32_t i = 0; graph->ops->cache_at(graph, i, kv, &geometry); i++) {
+    for (int32_t i = 0; graph->ops->cache_at(graph, i, kv, BATCH, &geometry); i++) {
         bytes += tdm_cache_plan(&geometry, n);
     }
     return bytes;

@@ -4,11 +4,14 @@
  * as such and does not hide the others: this verb is what a person turns to when a model does not
  * load. */
 #include "formats/inspect.h"
+#include "cli/boot.h"
 #include "cli/find_model.h"
 #include "cli/load.h"
+#include "cli/plan_report.h"
+#include "engine/composition.h"
 #include "formats/config.h"
 #include "formats/gguf.h"
-#include "model/model.h"
+#include "model/plan.h"
 #include "tensor/dequant.h"
 
 #include <string.h>
@@ -20,6 +23,8 @@ typedef struct inspection {
     tdm_model_config config;
     tdm_error config_error;
     tdm_error run_error; /* why this build does not run it */
+    tdm_backend *backend;
+    tdm_graph_plan *plan; /* NULL where run_error has a code */
     tdm_tokenizer *tokenizer;
     tdm_error tokenizer_error;
     const char *template_source; /* NULL: none */
@@ -93,13 +98,31 @@ static void find_unread(inspection *in) {
     }
 }
 
-static void check_run(inspection *in) {
+/* Whether loading would succeed, found out by all of it but reading weights. */
+static tdm_status check_run(tdm_cli *cli, inspection *in, tdm_error *err) {
+    const tdm_graph_options options = {.alloc = cli->alloc};
+    tdm_model_options words;
+    tdm_status status = TDM_OK;
     if (in->config_error.code != TDM_OK) {
         in->run_error = in->config_error;
-    } else if (tdm_graph_can_run(&in->config, &in->run_error) == TDM_OK && in->unread[0] != '\0') {
+        return TDM_OK;
+    }
+    if (tdm_graph_can_run(&in->config, &in->run_error) != TDM_OK) {
+        return TDM_OK;
+    }
+    if (in->unread[0] != '\0') {
         (void)tdm_fail(&in->run_error, TDM_E_UNSUPPORTED,
                        "this build does not read the storage types %s", in->unread);
+        return TDM_OK;
     }
+    tdm_cli_model_options(cli, &words);
+    TDM_TRY(tdm_boot_backend(&in->backend, cli->alloc, &words, err));
+    status = tdm_graph_plan_create(&in->plan, in->checkpoint, &in->config, in->backend, &options,
+                                   &in->run_error);
+    if (status == TDM_E_NOMEM) {
+        *err = in->run_error;
+    }
+    return status == TDM_E_NOMEM ? status : TDM_OK;
 }
 
 static tdm_status look(tdm_cli *cli, inspection *in, tdm_error *err) {
@@ -112,7 +135,7 @@ static tdm_status look(tdm_cli *cli, inspection *in, tdm_error *err) {
         *err = in->config_error;
         return status;
     }
-    check_run(in);
+    TDM_TRY(check_run(cli, in, err));
     status =
         tdm_tokenizer_open(&in->tokenizer, cli->alloc, in->checkpoint, NULL, &in->tokenizer_error);
     if (status == TDM_E_NOMEM) {
@@ -209,6 +232,52 @@ static void put_config(const inspection *in, tdm_json_writer *w) {
     tdm_json_write_bool(w, c->is_tied);
 }
 
+/* Positions at which a state's bytes are told: as many as a chat has, and all. */
+#define SOME_POSITIONS 4096
+
+static int64_t positions_at(const inspection *in, int idx) {
+    int64_t all = in->config.context_max;
+    return idx == 0 && all > SOME_POSITIONS ? SOME_POSITIONS : all;
+}
+
+/* Of one sequence, by kind of storage: at some positions, and at all that the model was made for. */
+static void put_state(const inspection *in, tdm_json_writer *w) {
+    static const struct {
+        const char *name;
+        tdm_dtype dtype;
+    } KINDS[] = {{"f32", TDM_DTYPE_F32}, {"bf16", TDM_DTYPE_BF16}};
+    const tdm_graph *graph = tdm_graph_plan_graph(in->plan);
+    tdm_json_write_key(w, "state");
+    tdm_json_write_begin_array(w);
+    for (int i = positions_at(in, 0) < positions_at(in, 1) ? 0 : 1; i < 2; i++) {
+        tdm_json_write_begin_object(w);
+        put_int(w, "positions", positions_at(in, i));
+        for (size_t k = 0; k < sizeof KINDS / sizeof KINDS[0]; k++) {
+            tdm_plan_caches caches;
+            tdm_plan_caches_of(graph, KINDS[k].dtype, TDM_COMPOSITION_DEFAULTS.prefill_chunk,
+                               positions_at(in, i), &caches);
+            tdm_json_write_key(w, KINDS[k].name);
+            tdm_plan_put_caches(w, &caches);
+        }
+        tdm_json_write_end_object(w);
+    }
+    tdm_json_write_end_array(w);
+}
+
+static void put_plan(const inspection *in, tdm_json_writer *w) {
+    const tdm_weight_plan *weights = NULL;
+    if (in->plan == NULL) {
+        return;
+    }
+    weights = tdm_graph_plan_weights(in->plan);
+    put_int(w, "params_active", weights->total.n_active);
+    put_int(w, "loaded_bytes", (int64_t)weights->total.loaded_bytes);
+    put_int(w, "unused_bytes",
+            (int64_t)(in->totals.total.bytes - weights->total.stored_bytes)); /* towers */
+    tdm_plan_put_parts(w, weights);
+    put_state(in, w);
+}
+
 static void put_template(const inspection *in, tdm_json_writer *w) {
     tdm_json_write_key(w, "template");
     if (in->template_source == NULL) {
@@ -259,6 +328,7 @@ static tdm_status put_json(tdm_cli *cli, const inspection *in, tdm_error *err) {
     put_int(&w, "bytes", (int64_t)in->totals.total.bytes);
     put_tensors(in, &w);
     put_config(in, &w);
+    put_plan(in, &w);
     put_text(&w, "tokenizer", in->tokenizer != NULL ? tdm_tokenizer_describe(in->tokenizer) : NULL);
     put_why(&w, "tokenizer_error", &in->tokenizer_error);
     put_template(in, &w);
@@ -320,6 +390,30 @@ static tdm_status plain_config(const inspection *in, tdm_buf *buf) {
     return TDM_OK;
 }
 
+static tdm_status plain_plan(const inspection *in, tdm_buf *buf) {
+    const tdm_weight_plan *weights = NULL;
+    tdm_plan_caches caches;
+    if (in->plan == NULL) {
+        return TDM_OK;
+    }
+    weights = tdm_graph_plan_weights(in->plan);
+    if (weights->total.n_active != weights->total.n_params) {
+        TDM_TRY(tdm_buf_printf(buf, "active        %.1f M for each token\n",
+                               (double)weights->total.n_active * 1e-6));
+    }
+    if (in->totals.total.bytes > weights->total.stored_bytes) {
+        TDM_TRY(
+            tdm_buf_printf(buf, "unused        %.1f MB that text needs not\n",
+                           (double)(in->totals.total.bytes - weights->total.stored_bytes) * 1e-6));
+    }
+    TDM_TRY(tdm_plan_print_parts(buf, weights));
+    TDM_TRY(tdm_buf_printf(buf, "state         of %lld positions, bf16 where that is a choice\n",
+                           (long long)positions_at(in, 0)));
+    tdm_plan_caches_of(tdm_graph_plan_graph(in->plan), TDM_DTYPE_BF16,
+                       TDM_COMPOSITION_DEFAULTS.prefill_chunk, positions_at(in, 0), &caches);
+    return tdm_plan_print_caches(buf, &caches);
+}
+
 static tdm_status plain_text(const inspection *in, tdm_buf *buf) {
     const tdm_error *no = &in->tokenizer_error;
     if (in->tokenizer == NULL) {
@@ -349,6 +443,7 @@ static tdm_status plain_text(const inspection *in, tdm_buf *buf) {
 static tdm_status plain(const inspection *in, tdm_buf *buf) {
     TDM_TRY(plain_head(in, buf));
     TDM_TRY(plain_config(in, buf));
+    TDM_TRY(plain_plan(in, buf));
     TDM_TRY(plain_text(in, buf));
     for (size_t i = 0; i < tdm_checkpoint_n_warnings(in->checkpoint); i++) {
         TDM_TRY(
@@ -379,6 +474,10 @@ tdm_status tdm_verb_inspect(tdm_cli *cli, tdm_error *err) {
     TDM_TRY_GOTO(status, look(cli, &in, err), done);
     status = cli->is_json ? put_json(cli, &in, err) : put_plain(cli, &in, err);
 done:
+    tdm_graph_plan_destroy(in.plan);
+    if (in.backend != NULL) {
+        in.backend->ops->destroy(in.backend);
+    }
     tdm_tokenizer_destroy(in.tokenizer);
     tdm_checkpoint_close(checkpoint);
     return status;

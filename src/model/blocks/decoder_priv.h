@@ -71,7 +71,7 @@ TDM_NODISCARD tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *
 TDM_NODISCARD tdm_status tdm_decoder_reserve(tdm_graph *graph, int32_t tokens_max, int32_t rows_max,
                                              int32_t logits_max, tdm_error *err);
 bool tdm_decoder_cache_at(const tdm_graph *graph, int32_t idx, tdm_dtype kv_dtype,
-                          tdm_kv_geometry *out);
+                          int32_t append_max, tdm_kv_geometry *out);
 size_t tdm_decoder_state_plan(const tdm_graph *graph, tdm_dtype kv_dtype, int64_t n_positions);
 TDM_NODISCARD tdm_status tdm_decoder_state_create(tdm_graph *graph, tdm_dtype kv_dtype,
                                                   int32_t append_max, tdm_state **out_state,

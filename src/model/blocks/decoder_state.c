@@ -126,11 +126,11 @@ static tdm_kv_geometry geometry_of(const tdm_decoder *d, int32_t layer, tdm_dtyp
 }
 
 bool tdm_decoder_cache_at(const tdm_graph *graph, int32_t idx, tdm_dtype kv_dtype,
-                          tdm_kv_geometry *out) {
+                          int32_t append_max, tdm_kv_geometry *out) {
     const tdm_decoder *d = (const tdm_decoder *)graph;
     for (int32_t i = 0; i < d->base.facts.n_layers; i++) {
         if (d->layers[i].place.owns_cache && d->layers[i].place.cache_idx == idx) {
-            *out = geometry_of(d, i, kv_dtype, d->tokens_max > 0 ? d->tokens_max : 1);
+            *out = geometry_of(d, i, kv_dtype, append_max);
             return true;
         }
     }
