@@ -23,6 +23,11 @@
 #define TOL_LAYER_NORM 2e-6f
 /* silu: exp within 2 ulp, then a division and a product. */
 #define TOL_SILU 1e-6f
+/* A convolution's few taps, one fused chain against a sum in f64; silu behind it. */
+#define TOL_CONV 1e-6f
+/* The delta rule: f32 sums over up to 128 keys in each of 70 positions; the state forgets, so that
+ * errors of earlier positions shrink with it. Measured below 5e-7. */
+#define TOL_DELTA 2e-6f
 /* attention: exp within 2 ulp in each weight, f32 sums over up to some hundred keys. */
 #define TOL_ATTENTION 4e-6f
 /* attention on BF16 pages against F32 pages: keys and values rounded to 8 bits. */

@@ -2,9 +2,9 @@
  *
  * Kernel bench: for each storage type the rate of one-row products over weights that do not fit a
  * cache (GB/s, beside a read-only sweep of as many bytes in the same round) and of many-row
- * products (GOP/s, a multiply and an add counted as two), then attention. CSV on stdout.
+ * products (GOP/s, a multiply and an add counted as two), then attention and the delta rule. CSV on stdout.
  *
- *     bench_kernels [--isa NAME] [--threads N] [--tier fast|exact] [--type Q4_1|affine|attention]
+ *     bench_kernels [--isa NAME] [--threads N] [--tier fast|exact] [--type Q4_1|affine|attention|delta]
  * [--mapped]
  *                   [--mb 96] [--k 576] [--tokens 256] [--repeats 5] */
 #include "backend/cpu/cpu.h"
@@ -305,6 +305,53 @@ static void bench_attention(const bench *b, tdm_dtype dtype, int64_t depth, int3
     tdm_mem_free_aligned(NULL, k, page_bytes, 64);
 }
 
+/* The gated delta rule at the sizes of Qwen3.5: 32 value heads, 128 keys by 128 values. Bytes are
+ * those of the state, read and written once a position. */
+static void bench_delta(const bench *b, int32_t n) {
+    enum { KEYS = 16, VALUES = 32, DIM = 128, WIDTH = 2 * KEYS * DIM + VALUES * DIM + 2 * VALUES };
+    const size_t state_bytes = sizeof(float) * VALUES * DIM * DIM;
+    const size_t x_bytes = sizeof(float) * WIDTH * (size_t)n;
+    const size_t out_bytes = sizeof(float) * VALUES * DIM * (size_t)n;
+    float heads[2][VALUES];
+    float *x = must_alloc(x_bytes);
+    float *out = must_alloc(out_bytes);
+    float *state = must_alloc(state_bytes);
+    double best = 1e9;
+    memset(state, 0, state_bytes);
+    for (int64_t i = 0; i < (int64_t)WIDTH * n; ++i) {
+        x[i] = (float)(tdm_random_f64(4, 0, (uint32_t)i, 0) - 0.5) * 0.1f;
+    }
+    for (int i = 0; i < VALUES; ++i) {
+        heads[0][i] = -1.0f;
+        heads[1][i] = 0.5f;
+    }
+    const tdm_delta delta = {.n_key_heads = KEYS,
+                             .n_value_heads = VALUES,
+                             .key_dim = DIM,
+                             .value_dim = DIM,
+                             .decay = heads[0],
+                             .dt_bias = heads[1]};
+    const tdm_delta_span span = {.from = state,
+                                 .to = state,
+                                 .x = x,
+                                 .out = out,
+                                 .ld_x = WIDTH,
+                                 .ld_out = VALUES * DIM,
+                                 .n = n};
+    for (int64_t r = 0; r < b->repeats + 1; ++r) {
+        int64_t t0 = now_ns();
+        tdm_op_delta_scan(b->be, &delta, &span, 1);
+        double s = (double)(now_ns() - t0) * 1e-9;
+        best = s < best ? s : best;
+    }
+    (void)printf("delta,%s,%d,n %d,,%.1f us,%.1f GB/s,%.1f GFLOP/s\n", b->be->ops->name(b->be),
+                 (int)b->n_threads, (int)n, best * 1e6, 2e-9 * (double)state_bytes * n / best,
+                 8e-9 * VALUES * DIM * DIM * n / best);
+    tdm_mem_free_aligned(NULL, state, state_bytes, 64);
+    tdm_mem_free_aligned(NULL, out, out_bytes, 64);
+    tdm_mem_free_aligned(NULL, x, x_bytes, 64);
+}
+
 static bool parse(bench *b, int argc, char **argv) {
     for (int i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--mapped") == 0) {
@@ -364,6 +411,10 @@ int main(int argc, char **argv) {
         bench_attention(&b, TDM_DTYPE_BF16, 4096, 1);
         bench_attention(&b, TDM_DTYPE_F32, 0, 512);
         bench_attention(&b, TDM_DTYPE_BF16, 0, 512);
+    }
+    if (b.type == NULL || strcmp(b.type, "delta") == 0) {
+        bench_delta(&b, 1);
+        bench_delta(&b, 256);
     }
     b.be->ops->destroy(b.be);
     return 0;

@@ -94,12 +94,14 @@ typedef struct tdm_linear_part {
  *   SILU:      x / (1 + exp(-x))
  *   GELU_TANH: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), every step in f32
  *   GELU_ERF:  0.5 x erfc(-x / sqrt(2))
+ *   SIGMOID:   1 / (1 + exp(-x))
  *   CLAMPED:   y / (1 + exp(-alpha y)) with y = min(x, limit); what it multiplies is not up but
  *              min(max(up, -limit), limit) + 1. NaN stays NaN. Source: transformers 5.17, gpt_oss. */
 typedef enum tdm_glu {
     TDM_GLU_SILU,
     TDM_GLU_GELU_TANH,
     TDM_GLU_GELU_ERF,
+    TDM_GLU_SIGMOID,
     TDM_GLU_CLAMPED,
     TDM_GLU_COUNT
 } tdm_glu;
@@ -195,6 +197,69 @@ typedef struct tdm_index_span {
     int32_t n_heads;
 } tdm_index_span;
 
+/* Groups of dim values in a row, step apart from each other on either side of a copy. */
+typedef struct tdm_groups {
+    int64_t n;
+    int64_t dim;
+    int64_t step_out;
+    int64_t step_x;
+} tdm_groups;
+
+#define TDM_CONV_TAPS_MAX 64
+
+/* A causal convolution of each channel by itself. A row has width values: dim channels and what
+ * travels with them unconvolved. */
+typedef struct tdm_conv {
+    const float *taps; /* [n_taps, dim], the newest position last */
+    const float *bias; /* [dim] or NULL */
+    int64_t dim;
+    int64_t width;
+    int32_t n_taps; /* <= TDM_CONV_TAPS_MAX */
+    bool is_silu;   /* the sum passes x / (1 + exp(-x)) */
+} tdm_conv;
+
+/* n consecutive positions of one sequence. With in = tail, then x: out[t][c] = bias[c] + sum of
+ * taps[j][c] * in[t + j][c] over j ascending; the values after dim are copied. The last n_keep rows
+ * of in are copied to keep, before out is written. */
+typedef struct tdm_conv_span {
+    const float *tail; /* [n_taps - 1, width], oldest first */
+    const float *x;    /* [n, width], row distance ld_x */
+    float *out;        /* [n, width], row distance ld_out; may be x, else apart from all */
+    float *keep;       /* [n_keep, width], apart from all; NULL where n_keep is 0 */
+    int64_t ld_x;
+    int64_t ld_out;
+    int32_t n;
+    int32_t n_keep; /* <= n_taps - 1 + n */
+} tdm_conv_span;
+
+/* The gated delta rule. Value head h reads key head h / (n_value_heads / n_key_heads), or
+ * h % n_key_heads where they are tiled. */
+typedef struct tdm_delta {
+    int32_t n_key_heads;
+    int32_t n_value_heads;
+    int32_t key_dim;
+    int32_t value_dim;
+    bool is_tiled;
+    const float *decay;   /* [n_value_heads]: multiplies softplus(a + dt_bias); negative */
+    const float *dt_bias; /* [n_value_heads] */
+} tdm_delta;
+
+/* n consecutive positions of one sequence. A row of x is q [n_key_heads, key_dim], k the same,
+ * v [n_value_heads, value_dim], a [n_value_heads], b [n_value_heads]. A state is
+ * [n_value_heads, key_dim, value_dim]. Position by position, for each value head,
+ *     S = exp(decay * softplus(a + dt_bias)) * S
+ *     S = S + k (x) (sigmoid(b) * (v - k S))
+ *     out = q S. */
+typedef struct tdm_delta_span {
+    const float *from; /* the state before x */
+    float *to;         /* the state after x; may be from, else apart from all */
+    const float *x;    /* row distance ld_x */
+    float *out;        /* [n, n_value_heads, value_dim], row distance ld_out; NULL: not wanted */
+    int64_t ld_x;
+    int64_t ld_out;
+    int32_t n; /* >= 1 */
+} tdm_delta_span;
+
 typedef struct tdm_backend_ops {
     /* "cpu-scalar", "cpu-avx2", ...: chosen at create, constant afterwards. */
     const char *(*name)(const tdm_backend *be);
@@ -241,6 +306,17 @@ typedef struct tdm_backend_ops {
     /* x = act(x) for n rows of dim, in place. */
     void (*activate)(tdm_backend *be, const tdm_activation *act, float *x, int64_t ld_x, int64_t n,
                      int64_t dim);
+    /* x = x * rsqrt(sum of x^2 + eps) * scale for each of n_heads heads of dim in n rows, in place. */
+    void (*l2_norm)(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
+                    int32_t dim, float eps, float scale);
+    /* out[r][g * step_out + i] = x[r][g * step_x + i] for n rows. */
+    void (*regroup)(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                    int64_t n, const tdm_groups *groups);
+    void (*conv)(tdm_backend *be, const tdm_conv *conv, const tdm_conv_span *spans,
+                 int32_t n_spans);
+    /* Spans of one sequence run in the order of the list. */
+    void (*delta_scan)(tdm_backend *be, const tdm_delta *delta, const tdm_delta_span *spans,
+                       int32_t n_spans);
     /* x = cap * tanh(x / cap) for n rows of dim, in place. */
     void (*softcap)(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
     /* x += y for n rows of dim, in place. */

@@ -222,6 +222,66 @@ void tdm_op_activate(tdm_backend *be, const tdm_activation *act, float *x, int64
     }
 }
 
+void tdm_op_l2_norm(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
+                    int32_t dim, float eps, float scale) {
+    TDM_CHECK(n >= 0 && n_heads >= 1 && dim >= 1 && (int64_t)n_heads * dim <= ld_x);
+    TDM_CHECK(eps > 0.0f);
+    if (n > 0) {
+        TDM_CHECK(x != NULL);
+        be->ops->l2_norm(be, x, ld_x, n, n_heads, dim, eps, scale);
+    }
+}
+
+void tdm_op_regroup(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                    int64_t n, const tdm_groups *groups) {
+    TDM_CHECK(n >= 0 && groups->n >= 1 && groups->dim >= 1);
+    TDM_CHECK(groups->dim <= groups->step_out && groups->dim <= groups->step_x);
+    TDM_CHECK((groups->n - 1) * groups->step_out + groups->dim <= ld_out);
+    TDM_CHECK((groups->n - 1) * groups->step_x + groups->dim <= ld_x);
+    if (n > 0) {
+        TDM_CHECK(out != NULL && x != NULL && out != x);
+        be->ops->regroup(be, out, ld_out, x, ld_x, n, groups);
+    }
+}
+
+void tdm_op_conv(tdm_backend *be, const tdm_conv *conv, const tdm_conv_span *spans,
+                 int32_t n_spans) {
+    TDM_CHECK(n_spans >= 0 && conv->taps != NULL && conv->dim >= 1 && conv->dim <= conv->width);
+    TDM_CHECK(conv->n_taps >= 1 && conv->n_taps <= TDM_CONV_TAPS_MAX);
+    for (int32_t i = 0; i < n_spans; ++i) {
+        const tdm_conv_span *s = &spans[i];
+        TDM_CHECK(s->n >= 0 && conv->width <= s->ld_x && conv->width <= s->ld_out);
+        TDM_CHECK(s->n == 0 || (s->x != NULL && s->out != NULL));
+        TDM_CHECK(s->out != s->x || s->ld_out == s->ld_x);
+        TDM_CHECK(conv->n_taps == 1 || s->tail != NULL);
+        TDM_CHECK(s->n_keep >= 0 && s->n_keep <= conv->n_taps - 1 + s->n);
+        TDM_CHECK(s->n_keep == 0 || (s->keep != NULL && s->keep != s->tail && s->keep != s->x));
+    }
+    if (n_spans > 0) {
+        be->ops->conv(be, conv, spans, n_spans);
+    }
+}
+
+void tdm_op_delta_scan(tdm_backend *be, const tdm_delta *delta, const tdm_delta_span *spans,
+                       int32_t n_spans) {
+    TDM_CHECK(n_spans >= 0 && delta->decay != NULL && delta->dt_bias != NULL);
+    TDM_CHECK(delta->n_key_heads >= 1 && delta->n_value_heads >= 1);
+    TDM_CHECK(delta->n_value_heads % delta->n_key_heads == 0);
+    TDM_CHECK(delta->key_dim >= 1 && delta->key_dim <= TDM_HEAD_DIM_MAX);
+    TDM_CHECK(delta->value_dim >= 1 && delta->value_dim <= TDM_HEAD_DIM_MAX);
+    const int64_t values = (int64_t)delta->n_value_heads * delta->value_dim;
+    const int64_t width = 2 * (int64_t)delta->n_key_heads * delta->key_dim + values +
+                          2 * (int64_t)delta->n_value_heads;
+    for (int32_t i = 0; i < n_spans; ++i) {
+        const tdm_delta_span *s = &spans[i];
+        TDM_CHECK(s->n >= 1 && s->from != NULL && s->to != NULL && s->x != NULL);
+        TDM_CHECK(width <= s->ld_x && (s->out == NULL || values <= s->ld_out) && s->out != s->x);
+    }
+    if (n_spans > 0) {
+        be->ops->delta_scan(be, delta, spans, n_spans);
+    }
+}
+
 void tdm_op_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap) {
     TDM_CHECK(n >= 0 && dim >= 1 && dim <= ld_x && cap > 0.0f);
     if (n > 0) {

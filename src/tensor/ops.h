@@ -45,6 +45,14 @@ void tdm_op_glu_mul(tdm_backend *be, const tdm_activation *act, float *out, int6
                     int64_t dim);
 void tdm_op_activate(tdm_backend *be, const tdm_activation *act, float *x, int64_t ld_x, int64_t n,
                      int64_t dim);
+void tdm_op_l2_norm(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
+                    int32_t dim, float eps, float scale);
+void tdm_op_regroup(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                    int64_t n, const tdm_groups *groups);
+void tdm_op_conv(tdm_backend *be, const tdm_conv *conv, const tdm_conv_span *spans,
+                 int32_t n_spans);
+void tdm_op_delta_scan(tdm_backend *be, const tdm_delta *delta, const tdm_delta_span *spans,
+                       int32_t n_spans);
 void tdm_op_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
 void tdm_op_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
                 int64_t dim);

@@ -6,6 +6,7 @@
 #define TDM_TESTS_CONTRACT_BACKEND_KIT_H
 
 #include "contract/backend_kit_latent.h"
+#include "contract/backend_kit_recurrent.h"
 #include "contract/backend_kit_weights.h"
 
 /* f32 products differ by a share of the sum of magnitudes, for inputs cancel. */
@@ -719,6 +720,9 @@ static inline void kit_non_finite(const backend_kit *kit) {
     const float ones[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
     float out[6];
     for (int kind = 0; kind < TDM_GLU_COUNT; ++kind) {
+        if (kind == TDM_GLU_SIGMOID) {
+            continue; /* below: it does not grow with its input */
+        }
         const tdm_activation act = {.kind = (tdm_glu)kind, .alpha = 1.702f, .limit = 200.0f};
         float factor = kind == TDM_GLU_CLAMPED ? 2.0f : 1.0f; /* up + 1 */
         float most = kind == TDM_GLU_CLAMPED ? 400.0f : INFINITY;
@@ -729,6 +733,10 @@ static inline void kit_non_finite(const backend_kit *kit) {
         tdm_op_glu_mul(kit->subjects[0], &act, out, 6, ones, 6, edge, 6, 1, 6);
         assert_true(isnan(out[0]) && !isnan(out[1]) && !isnan(out[2]));
     }
+    const tdm_activation sigmoid = {.kind = TDM_GLU_SIGMOID};
+    tdm_op_glu_mul(kit->subjects[0], &sigmoid, out, 6, edge, 6, ones, 6, 1, 6);
+    assert_true(isnan(out[0]) && out[1] == 1.0f && out[2] >= 0.0f && out[2] < 1e-30f);
+    assert_true(out[3] == 1.0f && out[4] >= 0.0f && out[4] < 1e-30f && out[5] == 0.5f);
     memcpy(out, edge, sizeof out);
     tdm_op_softcap(kit->subjects[0], out, 6, 1, 6, 30.0f);
     assert_true(isnan(out[0]) && out[1] == 30.0f && out[2] == -30.0f && out[5] == 0.0f);
@@ -750,6 +758,7 @@ static inline void backend_kit_run(const backend_kit *kit) {
     kit_clamped(kit);
     kit_rope(kit);
     kit_argmax(kit);
+    kit_recurrent(kit);
     kit_attention(kit);
     kit_attention_spans(kit);
     kit_sinks_edge(kit);

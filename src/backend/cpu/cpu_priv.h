@@ -106,6 +106,12 @@ typedef struct tdm_cpu_kernels {
     int32_t (*argmax)(const float *x, int64_t dim);
     /* x *= scale, a dequantized embedding row. */
     void (*scale)(float *x, float scale, int64_t dim);
+    /* out[c] = bias[c] + sum of taps[j * ld_taps + c] * in[j][c], j ascending; out may be the last
+     * of in. */
+    void (*conv_row)(float *out, const float *const *in, const float *taps, int64_t ld_taps,
+                     const float *bias, int32_t n_taps, int64_t dim);
+    /* One value head over the span. */
+    void (*delta_head)(const tdm_delta *delta, const tdm_delta_span *span, int32_t head);
 } tdm_cpu_kernels;
 
 /* Each overwrites what it does better; called from low to high. */
@@ -114,6 +120,15 @@ void tdm_cpu_kernels_scalar(tdm_cpu_kernels *kernels);
 void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels);
 void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels);
 #endif
+
+/* Where a value head finds its own in a row of the delta rule, and how one position's gates open:
+ * the same libm for every set, so that states of two sets differ by their sums alone. */
+typedef struct tdm_cpu_delta_head {
+    int64_t q_at, k_at, v_at, a_at, b_at, out_at, state_at;
+} tdm_cpu_delta_head;
+tdm_cpu_delta_head tdm_cpu_delta_locate(const tdm_delta *delta, int32_t head);
+void tdm_cpu_delta_gates(const tdm_delta *delta, int32_t head, float a, float b, float *out_keep,
+                         float *out_write);
 
 /* Bytes of one thread's scratch for products of n_in and for attention. */
 size_t tdm_cpu_scratch_bytes(int64_t n_in);
@@ -206,6 +221,14 @@ void tdm_cpu_glu_mul(tdm_backend *be, const tdm_activation *act, float *out, int
                      int64_t dim);
 void tdm_cpu_activate(tdm_backend *be, const tdm_activation *act, float *x, int64_t ld_x, int64_t n,
                       int64_t dim);
+void tdm_cpu_l2_norm(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
+                     int32_t dim, float eps, float scale);
+void tdm_cpu_regroup(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                     int64_t n, const tdm_groups *groups);
+void tdm_cpu_conv(tdm_backend *be, const tdm_conv *conv, const tdm_conv_span *spans,
+                  int32_t n_spans);
+void tdm_cpu_delta_scan(tdm_backend *be, const tdm_delta *delta, const tdm_delta_span *spans,
+                        int32_t n_spans);
 void tdm_cpu_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
 void tdm_cpu_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
                  int64_t dim);

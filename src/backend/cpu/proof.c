@@ -257,6 +257,35 @@ static void prove_rows(proof *p) {
     expect(p, p->scalar.argmax(a, DIM) == p->kernels->argmax(a, DIM), "argmax");
 }
 
+/* A head of 43 values is one tile of a kernel and a part of the next. */
+static void prove_recurrent(proof *p) {
+    proof_memory *m = p->m;
+    const float *in[3] = {m->x, m->x + 100, m->x + 200};
+    const float gates[4] = {-0.3f, -1.5f, 0.1f, 0.2f};
+    const tdm_delta delta = {.n_key_heads = 1,
+                             .n_value_heads = 2,
+                             .key_dim = 10,
+                             .value_dim = 43,
+                             .decay = gates,
+                             .dt_bias = gates + 2};
+    const int64_t state = 2 * 10 * 43;
+    tdm_delta_span span = {
+        .from = m->x + 400, .x = m->x, .ld_x = 2 * 10 + 2 * 43 + 4, .ld_out = 2 * 43, .n = 3};
+    fill(m->x, N_TOKENS * N_IN, 13);
+    p->scalar.conv_row(m->want, in, m->x + 300, DIM, m->x + 700, 3, DIM);
+    p->kernels->conv_row(m->got, in, m->x + 300, DIM, m->x + 700, 3, DIM);
+    expect(p, is_close(m->want, m->got, DIM), "convolution");
+    for (int32_t head = 0; head < 2; ++head) {
+        span.to = m->want;
+        span.out = m->want + state;
+        p->scalar.delta_head(&delta, &span, head);
+        span.to = m->got;
+        span.out = m->got + state;
+        p->kernels->delta_head(&delta, &span, head);
+    }
+    expect(p, is_close(m->want, m->got, state + 3 * 2 * 43), "the gated delta rule");
+}
+
 static void prove_attention(proof *p, tdm_dtype dtype) {
     proof_memory *m = p->m;
     uint8_t *k_pages[1] = {m->pages[0]};
@@ -365,6 +394,7 @@ static void prove_all(proof *p) {
     prove_grouped(p, TDM_WEIGHT_MXFP4, 4, 32);
     prove_grouped(p, TDM_WEIGHT_NVFP4, 4, 16);
     prove_rows(p);
+    prove_recurrent(p);
     prove_attention(p, TDM_DTYPE_F32);
     prove_latent(p, TDM_DTYPE_F32);
     prove_attention(p, TDM_DTYPE_BF16);

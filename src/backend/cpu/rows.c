@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu_priv.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Values below which a call stays on the calling thread. */
 #define VALUES_INLINE 8192
@@ -23,6 +24,7 @@ typedef struct rows_run {
     int64_t n;
     int64_t dim;
     float factor;
+    float scale;
     tdm_activation act;
     int32_t n_heads;
     int32_t head_dim;
@@ -31,6 +33,7 @@ typedef struct rows_run {
     int32_t *out_ids;
     const int64_t *positions;
     const tdm_weight *table;
+    const tdm_groups *groups;
 } rows_run;
 
 static void rows_member(void *arg, int32_t idx, int32_t n_members) {
@@ -188,6 +191,53 @@ void tdm_cpu_activate(tdm_backend *be, const tdm_activation *act, float *x, int6
                     .n = n,
                     .dim = dim};
     run_rows(&run, glu_row);
+}
+
+/* The norm by the mean of squares is that of their sum but for the root of dim. */
+static void l2_norm_row(const rows_run *r, int64_t i) {
+    float root = sqrtf((float)r->head_dim);
+    float eps = r->factor / (float)r->head_dim;
+    for (int32_t h = 0; h < r->n_heads; ++h) {
+        float *head = r->out + i * r->ld_out + (int64_t)h * r->head_dim;
+        r->cpu->kernels.rms_norm(head, head, NULL, r->head_dim, eps);
+        r->cpu->kernels.scale(head, r->scale / root, r->head_dim);
+    }
+}
+
+void tdm_cpu_l2_norm(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
+                     int32_t dim, float eps, float scale) {
+    rows_run run = {.cpu = tdm_cpu_of(be),
+                    .out = x,
+                    .ld_out = ld_x,
+                    .n = n,
+                    .dim = (int64_t)n_heads * dim,
+                    .n_heads = n_heads,
+                    .head_dim = dim,
+                    .factor = eps,
+                    .scale = scale};
+    run_rows(&run, l2_norm_row);
+}
+
+static void regroup_row(const rows_run *r, int64_t i) {
+    float *out = r->out + i * r->ld_out;
+    const float *x = r->a + i * r->ld_a;
+    for (int64_t g = 0; g < r->groups->n; ++g) {
+        memcpy(out + g * r->groups->step_out, x + g * r->groups->step_x,
+               (size_t)r->groups->dim * sizeof *out);
+    }
+}
+
+void tdm_cpu_regroup(tdm_backend *be, float *out, int64_t ld_out, const float *x, int64_t ld_x,
+                     int64_t n, const tdm_groups *groups) {
+    rows_run run = {.cpu = tdm_cpu_of(be),
+                    .out = out,
+                    .ld_out = ld_out,
+                    .a = x,
+                    .ld_a = ld_x,
+                    .n = n,
+                    .dim = groups->n * groups->dim,
+                    .groups = groups};
+    run_rows(&run, regroup_row);
 }
 
 static void softcap_row(const rows_run *r, int64_t i) {

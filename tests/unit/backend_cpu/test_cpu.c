@@ -146,6 +146,16 @@ static void lie_scale(float *x, float scale, int64_t dim) {
     honest.scale(x, scale * 1.0001f, dim);
 }
 
+static void lie_conv_row(float *out, const float *const *in, const float *taps, int64_t ld_taps,
+                         const float *bias, int32_t n_taps, int64_t dim) {
+    honest.conv_row(out, in, taps, ld_taps, bias, n_taps - 1, dim);
+}
+
+static void lie_delta_head(const tdm_delta *delta, const tdm_delta_span *span, int32_t head) {
+    honest.delta_head(delta, span, head);
+    span->to[(int64_t)head * delta->key_dim * delta->value_dim] += 0.001f;
+}
+
 static void lie_illegal(float *x, float scale, int64_t dim) {
     (void)x;
     (void)scale;
@@ -153,7 +163,7 @@ static void lie_illegal(float *x, float scale, int64_t dim) {
     (void)raise(SIGILL);
 }
 
-enum { LIES = 15 };
+enum { LIES = 17 };
 
 /* arg: which lie; only the AVX2 set lies. */
 static void tamper(void *arg, tdm_cpu_isa isa, tdm_cpu_kernels *kernels) {
@@ -203,6 +213,12 @@ static void tamper(void *arg, tdm_cpu_isa isa, tdm_cpu_kernels *kernels) {
         break;
     case 13:
         kernels->softcap = lie_softcap;
+        break;
+    case 14:
+        kernels->conv_row = lie_conv_row;
+        break;
+    case 15:
+        kernels->delta_head = lie_delta_head;
         break;
     default:
         kernels->scale = lie_illegal;

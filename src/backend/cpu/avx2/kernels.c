@@ -20,4 +20,6 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
     kernels->add = tdm_avx2_add;
     kernels->argmax = tdm_avx2_argmax;
     kernels->scale = tdm_avx2_scale;
+    kernels->conv_row = tdm_avx2_conv_row;
+    kernels->delta_head = tdm_avx2_delta_head;
 }

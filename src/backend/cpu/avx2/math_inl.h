@@ -10,10 +10,23 @@
 
 #define TDM_INLINE static inline __attribute__((always_inline))
 
-/* Lanes [0, n) all ones, n in 0..8. */
+/* Lanes [0, n) all ones; none for n below 1. */
 TDM_INLINE __m256i lanes_below(int64_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)n),
                               _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/* The first n values of x, zeros behind them; n may be negative. */
+TDM_INLINE __m256 load_some(const float *x, int64_t n) {
+    return n >= 8 ? _mm256_loadu_ps(x) : _mm256_maskload_ps(x, lanes_below(n));
+}
+
+TDM_INLINE void store_some(float *out, int64_t n, __m256 v) {
+    if (n >= 8) {
+        _mm256_storeu_ps(out, v);
+    } else {
+        _mm256_maskstore_ps(out, lanes_below(n), v);
+    }
 }
 
 /* ((0+1)+(2+3)) + ((4+5)+(6+7)). */

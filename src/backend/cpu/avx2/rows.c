@@ -9,18 +9,6 @@
 
 #include <math.h>
 
-TDM_INLINE __m256 load_some(const float *x, int64_t n) {
-    return n >= 8 ? _mm256_loadu_ps(x) : _mm256_maskload_ps(x, lanes_below(n));
-}
-
-TDM_INLINE void store_some(float *out, int64_t n, __m256 v) {
-    if (n >= 8) {
-        _mm256_storeu_ps(out, v);
-    } else {
-        _mm256_maskstore_ps(out, lanes_below(n), v);
-    }
-}
-
 /* The sum of squares runs in eight f64 lanes, so its rounding does not show in f32. */
 void tdm_avx2_rms_norm(float *out, const float *x, const float *w, int64_t dim, float eps) {
     __m256d lo = _mm256_setzero_pd();
@@ -171,7 +159,7 @@ TDM_INLINE __m256 activation8(tdm_glu kind, const tdm_activation *act, __m256 x)
         return _mm256_div_ps(y, _mm256_add_ps(one, power));
     }
     __m256 e = exp8(_mm256_xor_ps(x, _mm256_set1_ps(-0.0f)));
-    return _mm256_div_ps(x, _mm256_add_ps(one, e));
+    return _mm256_div_ps(kind == TDM_GLU_SIGMOID ? one : x, _mm256_add_ps(one, e));
 }
 
 /* What the activation multiplies. */
@@ -204,6 +192,9 @@ void tdm_avx2_glu(const tdm_activation *act, float *out, const float *gate, cons
         break;
     case TDM_GLU_GELU_ERF:
         glu_rows(TDM_GLU_GELU_ERF, act, out, gate, up, dim);
+        break;
+    case TDM_GLU_SIGMOID:
+        glu_rows(TDM_GLU_SIGMOID, act, out, gate, up, dim);
         break;
     case TDM_GLU_CLAMPED:
         glu_rows(TDM_GLU_CLAMPED, act, out, gate, up, dim);

@@ -180,6 +180,8 @@ static float activation(const tdm_activation *act, float x) {
     }
     case TDM_GLU_GELU_ERF:
         return 0.5f * x * erfcf(-x * TDM_CPU_SQRT_HALF);
+    case TDM_GLU_SIGMOID:
+        return 1.0f / (1.0f + expf(-x));
     case TDM_GLU_CLAMPED: {
         float y = x > act->limit ? act->limit : x;
         return y / (1.0f + expf(-(act->alpha * y)));
@@ -255,5 +257,7 @@ void tdm_cpu_kernels_scalar(tdm_cpu_kernels *kernels) {
         .add = add,
         .argmax = argmax,
         .scale = scale_row,
+        .conv_row = tdm_scalar_conv_row,
+        .delta_head = tdm_scalar_delta_head,
     };
 }
