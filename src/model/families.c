@@ -260,7 +260,8 @@ tdm_status tdm_experts_spec_init(const tdm_model_config *config, tdm_decoder_spe
     spec->experts = (tdm_experts_spec){.n = experts->n,
                                        .n_used = experts->n_used,
                                        .intermediate = width,
-                                       .shared_intermediate = experts->shared_intermediate};
+                                       .shared_intermediate = experts->shared_intermediate,
+                                       .routed_scale = 1.0F};
     for (int32_t i = 0; i < config->n_layers; i++) {
         spec->layers[i].has_experts = true;
     }

@@ -75,15 +75,28 @@ typedef enum tdm_qk_norm {
 typedef enum tdm_expert_names {
     TDM_EXPERTS_MLP,          /* mlp.experts.E.gate_proj, mlp.gate */
     TDM_EXPERTS_BLOCK_SPARSE, /* block_sparse_moe.experts.E.w1, block_sparse_moe.gate */
+    TDM_EXPERTS_GPT_OSS,      /* mlp.experts.gate_up_proj, turned or in blocks; mlp.router */
     TDM_EXPERTS_COUNT
 } tdm_expert_names;
 
-/* A mixture: softmax over all n, the n_used largest, their weights divided by their sum or not. */
+/* What a router makes of its logits. */
+typedef enum tdm_router_kind {
+    TDM_ROUTER_SOFTMAX, /* over all experts; where renormalized that is one over the chosen */
+    TDM_ROUTER_SIGMOID  /* of each by itself */
+} tdm_router_kind;
+
+/* A mixture: each token takes the n_used experts with the largest scores, and sums their results by
+ * weight. */
 typedef struct tdm_experts_spec {
     int32_t n, n_used;
     int32_t intermediate;
     int32_t shared_intermediate; /* of the expert that every token takes, gated; 0: none */
-    bool is_renormalized;
+    tdm_router_kind router;
+    tdm_bias_rule router_bias;
+    bool is_renormalized; /* the weights of the chosen are divided by their sum */
+    bool has_correction;  /* a file has numbers that the choice adds to the scores */
+    float routed_scale;   /* multiplies the weights at last; 1: none */
+    tdm_bias_rule bias;   /* of the experts' three matrices */
     tdm_expert_names names;
 } tdm_experts_spec;
 

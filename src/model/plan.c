@@ -53,15 +53,22 @@ static size_t planning_weight_plan(const tdm_backend *be, const tdm_weight *weig
     return inner->ops->weight_plan(inner, weight);
 }
 
-/* Of the tensors that the weight was described by: what a packed copy stands for. */
+/* Of the tensors that the weight was described by: what a packed copy stands for. Its rows may lie
+ * apart, so that row_bytes does not say it. */
 static size_t source_bytes(const tdm_weight *weight) {
-    size_t row = weight->row_bytes; /* bounded: the sums are those of views inside a mapped file */
-    if (weight->mode == TDM_WEIGHT_FP8) {
-        return (size_t)weight->n_out * row;
+    const tdm_dtype_info *info = &TDM_DTYPES[weight->dtype];
+    size_t n_out = (size_t)weight->n_out;
+    size_t n_in = (size_t)weight->n_in;
+    size_t groups = 0;
+    if (weight->mode == TDM_WEIGHT_PLAIN) {
+        return n_out * (n_in / info->block_weights * info->block_bytes);
     }
-    row += weight->scales != NULL ? weight->scales_row_bytes : 0;
-    row += weight->biases != NULL ? weight->scales_row_bytes : 0;
-    return (size_t)weight->n_out * row;
+    if (weight->mode != TDM_WEIGHT_FP8) {
+        groups = n_in / (size_t)weight->group * (weight->biases != NULL ? 2 : 1);
+    }
+    /* bounded: the sums are those of views inside a mapped file */
+    return n_out * (n_in * (size_t)weight->bits / 8 +
+                    groups * TDM_DTYPES[weight->scales_dtype].block_bytes);
 }
 
 static tdm_status planning_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *err) {

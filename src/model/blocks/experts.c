@@ -24,25 +24,59 @@ static bool is_chosen(const int32_t *ids, int32_t n, int32_t id) {
     return false;
 }
 
-void tdm_experts_choose(const float *logits, int32_t n, int32_t n_used, bool is_renormalized,
-                        int32_t *ids, float *weights) {
-    double sum = 0.0;
-    double largest = 0.0;
-    for (int32_t r = 0; r < n_used; r++) {
+static void choose_largest(const tdm_router *router, const float *scores, int32_t *ids) {
+    const float *correction = router->correction;
+    for (int32_t r = 0; r < router->n_used; r++) {
+        float largest = 0.0F;
         int32_t best = -1;
-        for (int32_t e = 0; e < n; e++) {
-            if ((best < 0 || logits[e] > logits[best]) && !is_chosen(ids, r, e)) {
+        for (int32_t e = 0; e < router->n; e++) {
+            float score = correction != NULL ? scores[e] + correction[e] : scores[e];
+            if ((best < 0 || score > largest) && !is_chosen(ids, r, e)) {
                 best = e;
+                largest = score;
             }
         }
         ids[r] = best;
     }
-    largest = (double)logits[ids[0]];
-    for (int32_t i = 0; i < (is_renormalized ? n_used : n); i++) {
-        sum += exp((double)logits[is_renormalized ? ids[i] : i] - largest);
+}
+
+/* Renormalized, a softmax over all is the softmax over the chosen. */
+static void weigh_softmax(const tdm_router *router, const float *logits, const int32_t *ids,
+                          float *weights) {
+    double largest = (double)logits[ids[0]];
+    double sum = 0.0;
+    for (int32_t i = 0; i < (router->is_renormalized ? router->n_used : router->n); i++) {
+        sum += exp((double)logits[router->is_renormalized ? ids[i] : i] - largest);
     }
-    for (int32_t r = 0; r < n_used; r++) {
-        weights[r] = (float)(exp((double)logits[ids[r]] - largest) / sum);
+    for (int32_t r = 0; r < router->n_used; r++) {
+        weights[r] = (float)(exp((double)logits[ids[r]] - largest) / sum * (double)router->scale);
+    }
+}
+
+/* 1e-20 is the reference's guard against a sum of zeros. Source: transformers, models/deepseek_v3. */
+static void weigh_sigmoid(const tdm_router *router, const float *scores, const int32_t *ids,
+                          float *weights) {
+    double sum = 1e-20;
+    for (int32_t r = 0; r < router->n_used; r++) {
+        sum += (double)scores[ids[r]];
+    }
+    for (int32_t r = 0; r < router->n_used; r++) {
+        double share = (double)scores[ids[r]] / (router->is_renormalized ? sum : 1.0);
+        weights[r] = (float)(share * (double)router->scale);
+    }
+}
+
+void tdm_experts_choose(const tdm_router *router, float *scores, int32_t *ids, float *weights) {
+    if (router->kind == TDM_ROUTER_SIGMOID) {
+        for (int32_t e = 0; e < router->n; e++) {
+            scores[e] = (float)(1.0 / (1.0 + exp(-(double)scores[e])));
+        }
+    }
+    choose_largest(router, scores, ids);
+    if (router->kind == TDM_ROUTER_SIGMOID) {
+        weigh_sigmoid(router, scores, ids, weights);
+    } else {
+        weigh_softmax(router, scores, ids, weights);
     }
 }
 
@@ -50,36 +84,36 @@ void tdm_experts_choose(const float *logits, int32_t n, int32_t n_used, bool is_
  * first[e] .. first[e + 1] are expert e's. */
 static void route(const tdm_experts_block *block, const tdm_step_ctx *ctx, const float *h) {
     const tdm_experts_scratch *x = &ctx->scratch->experts;
-    const tdm_linear_part part = {&block->router.weight, block->router.bias, x->logits, block->n,
+    const tdm_router *router = &block->router;
+    const tdm_linear_part part = {&router->linear.weight, router->linear.bias, x->logits, router->n,
                                   false};
-    int64_t n_slots = ctx->n_tokens * block->n_used;
+    int64_t n_slots = ctx->n_tokens * router->n_used;
     tdm_op_linear(ctx->backend, h, ctx->dims->hidden, ctx->n_tokens, &part, 1);
     for (int64_t t = 0; t < ctx->n_tokens; t++) {
-        tdm_experts_choose(x->logits + t * block->n, block->n, block->n_used,
-                           block->is_renormalized, x->choice + t * block->n_used,
-                           x->weights + t * block->n_used);
+        tdm_experts_choose(router, x->logits + t * router->n, x->choice + t * router->n_used,
+                           x->weights + t * router->n_used);
     }
-    memset(x->first, 0, ((size_t)block->n + 1) * sizeof *x->first);
+    memset(x->first, 0, ((size_t)router->n + 1) * sizeof *x->first);
     for (int64_t i = 0; i < n_slots; i++) {
         x->first[x->choice[i] + 1]++;
     }
-    for (int32_t e = 0; e < block->n; e++) {
+    for (int32_t e = 0; e < router->n; e++) {
         x->first[e + 1] += x->first[e];
     }
     /* Placing moves first[e] to its end, which is the next one's start; then it is moved back. */
     for (int64_t i = 0; i < n_slots; i++) {
         int32_t slot = x->first[x->choice[i]]++;
         x->slot_of[i] = slot;
-        x->token_of[slot] = (int32_t)(i / block->n_used);
+        x->token_of[slot] = (int32_t)(i / router->n_used);
     }
-    memmove(x->first + 1, x->first, (size_t)block->n * sizeof *x->first);
+    memmove(x->first + 1, x->first, (size_t)router->n * sizeof *x->first);
     x->first[0] = 0;
 }
 
 static void run_experts(const tdm_experts_block *block, const tdm_step_ctx *ctx, const float *h) {
     const tdm_experts_scratch *x = &ctx->scratch->experts;
     size_t hidden = (size_t)ctx->dims->hidden;
-    for (int32_t e = 0; e < block->n; e++) {
+    for (int32_t e = 0; e < block->router.n; e++) {
         int64_t n = x->first[e + 1] - x->first[e];
         float *results = x->results + (size_t)x->first[e] * hidden;
         for (int64_t i = 0; i < n; i++) {
@@ -111,8 +145,8 @@ static void combine(const tdm_experts_block *block, const tdm_step_ctx *ctx, int
     const tdm_experts_scratch *x = &ctx->scratch->experts;
     int64_t hidden = ctx->dims->hidden;
     memset(sum, 0, (size_t)hidden * sizeof *sum);
-    for (int32_t r = 0; r < block->n_used; r++) {
-        int64_t i = token * block->n_used + r;
+    for (int32_t r = 0; r < block->router.n_used; r++) {
+        int64_t i = token * block->router.n_used + r;
         const float *result = x->results + x->slot_of[i] * hidden;
         for (int64_t j = 0; j < hidden; j++) {
             sum[j] += x->weights[i] * result[j];

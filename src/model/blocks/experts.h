@@ -7,11 +7,20 @@
 
 #include "model/blocks/mlp.h"
 
-typedef struct tdm_experts_block {
-    tdm_linear router;      /* [n, hidden] */
-    tdm_mlp_block *experts; /* [n]; in the loader's arena */
+/* Which experts a token takes, and how much each of them weighs. */
+typedef struct tdm_router {
+    tdm_linear linear;       /* [n, hidden] */
+    const float *correction; /* [n]: added to scores where experts are chosen, not where they are
+                                weighed; NULL: none */
     int32_t n, n_used;
+    tdm_router_kind kind;
     bool is_renormalized;
+    float scale; /* of all weights */
+} tdm_router;
+
+typedef struct tdm_experts_block {
+    tdm_router router;
+    tdm_mlp_block *experts; /* [router.n]; in the loader's arena */
     bool has_shared;
     tdm_mlp_block shared;
     tdm_linear shared_gate; /* [1, hidden] */
@@ -25,10 +34,9 @@ void tdm_experts_unload(tdm_experts_block *block, tdm_backend *backend);
 void tdm_experts_forward(const tdm_experts_block *block, const tdm_step_ctx *ctx, const float *h,
                          tdm_block_out out);
 
-/* The choice for one token: the n_used largest of logits [n], largest first, the lower index first
- * among equals; weights are the softmax over all n, divided by their sum if is_renormalized. Takes
- * any floats; ids are always valid and distinct. */
-void tdm_experts_choose(const float *logits, int32_t n, int32_t n_used, bool is_renormalized,
-                        int32_t *ids, float *weights);
+/* The choice for one token: the n_used largest scores with their corrections, largest first, the
+ * lower index first among equals, and the weights by the router's kind. scores [n] come in as logits
+ * and may be written over. Takes any floats; ids are always valid and distinct. */
+void tdm_experts_choose(const tdm_router *router, float *scores, int32_t *ids, float *weights);
 
 #endif

@@ -42,19 +42,9 @@ static const role_names ROLES[TDM_ROLE_COUNT] = {
     [TDM_ROLE_MLP_PRE_NORM] = {"layers.%d.pre_feedforward_layernorm", "blk.%d.ffn_norm", true,
                                true},
     [TDM_ROLE_ROUTER] = {"layers.%d.mlp.gate", "blk.%d.ffn_gate_inp", true, true},
-    [TDM_ROLE_STACK_GATE] = {"layers.%d.mlp.switch_mlp.gate_proj", "blk.%d.ffn_gate_exps", true,
-                             true},
-    [TDM_ROLE_STACK_UP] = {"layers.%d.mlp.switch_mlp.up_proj", "blk.%d.ffn_up_exps", true, true},
-    [TDM_ROLE_STACK_DOWN] = {"layers.%d.mlp.switch_mlp.down_proj", "blk.%d.ffn_down_exps", true,
-                             true},
     [TDM_ROLE_SPARSE_ROUTER] = {"layers.%d.block_sparse_moe.gate", "blk.%d.ffn_gate_inp", true,
                                 true},
-    [TDM_ROLE_SPARSE_STACK_GATE] = {"layers.%d.block_sparse_moe.switch_mlp.gate_proj",
-                                    "blk.%d.ffn_gate_exps", true, true},
-    [TDM_ROLE_SPARSE_STACK_UP] = {"layers.%d.block_sparse_moe.switch_mlp.up_proj",
-                                  "blk.%d.ffn_up_exps", true, true},
-    [TDM_ROLE_SPARSE_STACK_DOWN] = {"layers.%d.block_sparse_moe.switch_mlp.down_proj",
-                                    "blk.%d.ffn_down_exps", true, true},
+    [TDM_ROLE_GPT_OSS_ROUTER] = {"layers.%d.mlp.router", "blk.%d.ffn_gate_inp", true, true},
     [TDM_ROLE_CONV_IN] = {"layers.%d.conv.in_proj", "blk.%d.shortconv.in_proj", true, true},
     [TDM_ROLE_CONV_OUT] = {"layers.%d.conv.out_proj", "blk.%d.shortconv.out_proj", true, true},
     [TDM_ROLE_GLM4_ATTENTION_POST_NORM] = {"layers.%d.post_self_attn_layernorm",
@@ -284,7 +274,8 @@ static tdm_status load_weight(tdm_loader *loader, const tdm_checkpoint_tensor *t
     }
     TDM_TRY(tdm_loader_source(loader, tensor, part, &source, err));
     /* A router is small, and a rounding of its input sends tokens to other experts. */
-    source.is_exact = role == TDM_ROLE_ROUTER || role == TDM_ROLE_SPARSE_ROUTER;
+    source.is_exact = role == TDM_ROLE_ROUTER || role == TDM_ROLE_SPARSE_ROUTER ||
+                      role == TDM_ROLE_GPT_OSS_ROUTER;
     if (source.mode == TDM_WEIGHT_PLAIN &&
         !loader->backend->ops->can_read(loader->backend, tensor->view.dtype)) {
         return fail_dtype(loader, tensor, err);
@@ -307,18 +298,6 @@ tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, int32_t layer, i
         TDM_TRY(load_bias(loader, role, layer, n_out, bias, &out->bias, err));
     }
     return load_weight(loader, tensor, name, &part, role, &out->weight, err);
-}
-
-tdm_status tdm_loader_expert(tdm_loader *loader, tdm_role role, int32_t layer, int32_t n_experts,
-                             int32_t expert, int64_t n_out, int64_t n_in, tdm_weight *out,
-                             tdm_error *err) {
-    char name[NAME_MAX_BYTES];
-    const tdm_loader_part part = {
-        .n_stack = n_experts, .idx = expert, .n_out = n_out, .n_in = n_in};
-    TDM_CHECK(n_experts >= 1 && expert >= 0 && expert < n_experts);
-    memset(out, 0, sizeof *out);
-    const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
-    return load_weight(loader, tensor, name, &part, role, out, err);
 }
 
 /* Tensors that old exporters wrote and every engine ignores. */

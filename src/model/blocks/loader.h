@@ -32,13 +32,8 @@ typedef enum tdm_role {
     TDM_ROLE_MLP_PRE_NORM,
     TDM_ROLE_MLP_POST_NORM,
     TDM_ROLE_ROUTER,
-    TDM_ROLE_STACK_GATE, /* of all experts of a layer */
-    TDM_ROLE_STACK_UP,
-    TDM_ROLE_STACK_DOWN,
-    TDM_ROLE_SPARSE_ROUTER, /* mixtral's names of the four */
-    TDM_ROLE_SPARSE_STACK_GATE,
-    TDM_ROLE_SPARSE_STACK_UP,
-    TDM_ROLE_SPARSE_STACK_DOWN,
+    TDM_ROLE_SPARSE_ROUTER, /* mixtral's name of it */
+    TDM_ROLE_GPT_OSS_ROUTER,
     TDM_ROLE_SHARED_GATE, /* of the expert that every token takes */
     TDM_ROLE_SHARED_UP,
     TDM_ROLE_SHARED_DOWN,
@@ -90,11 +85,6 @@ TDM_NODISCARD tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoin
 TDM_NODISCARD tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, int32_t layer,
                                            int64_t n_out, int64_t n_in, tdm_bias_rule bias,
                                            tdm_linear *out, tdm_error *err);
-/* Matrix [n_out, n_in] of expert in a stack of n_experts, which the role's tensor holds. Errors as
- * tdm_loader_linear. */
-TDM_NODISCARD tdm_status tdm_loader_expert(tdm_loader *loader, tdm_role role, int32_t layer,
-                                           int32_t n_experts, int32_t expert, int64_t n_out,
-                                           int64_t n_in, tdm_weight *out, tdm_error *err);
 /* A vector of n values as f32. */
 TDM_NODISCARD tdm_status tdm_loader_vector(tdm_loader *loader, tdm_role role, int32_t layer,
                                            int64_t n, const float **out, tdm_error *err);

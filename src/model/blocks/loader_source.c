@@ -21,7 +21,7 @@ typedef struct quant_set {
 
 static const tdm_checkpoint_tensor *find_beside(const tdm_loader *loader, const char *module,
                                                 const char *suffix) {
-    char name[TDM_LOADER_NAME_MAX + 16];
+    char name[TDM_LOADER_NAME_MAX + 24];
     (void)snprintf(name, sizeof name, "%s.%s", module, suffix);
     return tdm_checkpoint_find(loader->checkpoint, name);
 }

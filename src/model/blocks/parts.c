@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Views into tensors that hold more than one weight. Whole rows only: every way to store a weight
- * keeps a row's codes and scales together, so a range of rows is a weight of its own and nothing is
- * copied. */
+ * keeps a row's codes and scales together, so a range of rows, or each nth of them, is a weight of
+ * its own and nothing is copied. Only turned matrices are: their rows are columns of the file. */
 #include "model/blocks/parts.h"
 
 #include "model/blocks/loader_priv.h"
+#include "tensor/dequant.h"
 #include "tensor/ops.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static tdm_status find(const tdm_loader *loader, const char *name,
                        const tdm_checkpoint_tensor **out, tdm_error *err) {
@@ -87,12 +89,69 @@ tdm_status tdm_part_split(tdm_loader *loader, const char *name, int64_t n_in,
     return TDM_OK;
 }
 
+/* How many rows of a stack's matrix are taken. */
+static int64_t n_taken(const tdm_part_stack *stack) {
+    int64_t n = (stack->n_rows - stack->row_first - 1) / stack->row_step + 1;
+    TDM_CHECK(stack->expert >= 0 && stack->expert < stack->n_experts && stack->row_step >= 1);
+    TDM_CHECK(stack->row_first >= 0 && stack->row_first < stack->n_rows && stack->n_taken <= n);
+    return stack->n_taken > 0 ? stack->n_taken : n;
+}
+
+/* The rows that the stack names, of a source that is one whole matrix. Neighbours are a matrix of
+ * their own; of rows apart the source says the step. */
+static tdm_status take_rows(const tdm_part_stack *stack, tdm_weight_source *source,
+                            tdm_error *err) {
+    int64_t n = n_taken(stack);
+    if (n == stack->n_rows) {
+        return TDM_OK;
+    }
+    if (source->mode == TDM_WEIGHT_FP8) {
+        return tdm_fail(err, TDM_E_UNSUPPORTED,
+                        "some rows of an fp8 matrix, whose scales are of 128 rows");
+    }
+    if (stack->row_step == 1) {
+        source->view = rows_of(&source->view, stack->row_first, n);
+        source->scales = rows_of(&source->scales, stack->row_first, n);
+        source->biases = rows_of(&source->biases, stack->row_first, n);
+        return TDM_OK;
+    }
+    TDM_CHECK(n == (stack->n_rows - stack->row_first - 1) / stack->row_step + 1);
+    source->row_first = stack->row_first;
+    source->row_step = stack->row_step;
+    return TDM_OK;
+}
+
+static tdm_status init_rows(tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                            const tdm_part_stack *stack, tdm_weight_source *source, tdm_weight *out,
+                            tdm_error *err) {
+    tdm_status status = take_rows(stack, source, err);
+    if (status != TDM_OK) {
+        tdm_err_note(err, "tensor \"%.100s\"", tensor->name);
+        return tdm_loader_fail_at(loader, tensor, status, err);
+    }
+    return init_weight(loader, tensor, source, out, err);
+}
+
+static tdm_loader_part part_of(const tdm_part_stack *stack) {
+    return (tdm_loader_part){.n_stack = stack->n_experts,
+                             .idx = stack->expert,
+                             .n_out = stack->n_rows,
+                             .n_in = stack->n_in};
+}
+
+tdm_status tdm_part_stacked(tdm_loader *loader, const char *name, const tdm_part_stack *stack,
+                            tdm_weight *out, tdm_error *err) {
+    const tdm_loader_part part = part_of(stack);
+    const tdm_checkpoint_tensor *tensor = NULL;
+    tdm_weight_source source;
+    TDM_TRY(find(loader, name, &tensor, err));
+    TDM_TRY(tdm_loader_source(loader, tensor, &part, &source, err));
+    return init_rows(loader, tensor, stack, &source, out, err);
+}
+
 tdm_status tdm_part_blocks(tdm_loader *loader, const char *name, const tdm_part_stack *stack,
                            tdm_weight *out, tdm_error *err) {
-    const tdm_loader_part part = {.n_stack = stack->n_experts,
-                                  .idx = stack->expert,
-                                  .n_out = stack->n_rows,
-                                  .n_in = stack->n_in};
+    const tdm_loader_part part = part_of(stack);
     const tdm_checkpoint_tensor *blocks = NULL;
     const tdm_checkpoint_tensor *scales = NULL;
     char full[TDM_LOADER_NAME_MAX];
@@ -102,9 +161,109 @@ tdm_status tdm_part_blocks(tdm_loader *loader, const char *name, const tdm_part_
     (void)snprintf(full, sizeof full, "%s_scales", name);
     TDM_TRY(find(loader, full, &scales, err));
     TDM_TRY(tdm_loader_blocks(loader, blocks, scales, &part, &source, err));
-    source.row_first = stack->row_first;
-    source.row_step = stack->row_step;
-    return init_weight(loader, blocks, &source, out, err);
+    return init_rows(loader, blocks, stack, &source, out, err);
+}
+
+static bool is_float(tdm_dtype dtype) {
+    return dtype == TDM_DTYPE_F32 || dtype == TDM_DTYPE_F16 || dtype == TDM_DTYPE_BF16;
+}
+
+static tdm_status fail_no_floats(const tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
+                                 tdm_error *err) {
+    (void)tdm_fail(err, TDM_E_UNSUPPORTED, "tensor \"%.100s\" is stored as %s, not as floats",
+                   tensor->name, TDM_DTYPES[tensor->view.dtype].name);
+    return tdm_loader_fail_at(loader, tensor, TDM_E_UNSUPPORTED, err);
+}
+
+/* out [n, n_in] = columns of from [n_in, n_rows], in squares that stay in the cache. */
+static void turn(uint8_t *out, const uint8_t *from, const tdm_part_stack *stack, int64_t n,
+                 size_t value_bytes) {
+    enum { SIDE = 32 };
+    for (int64_t row0 = 0; row0 < n; row0 += SIDE) {
+        for (int64_t i0 = 0; i0 < stack->n_in; i0 += SIDE) {
+            for (int64_t row = row0; row < n && row < row0 + SIDE; row++) {
+                int64_t column = stack->row_first + row * stack->row_step;
+                for (int64_t i = i0; i < stack->n_in && i < i0 + SIDE; i++) {
+                    memcpy(out + (size_t)(row * stack->n_in + i) * value_bytes,
+                           from + (size_t)(i * stack->n_rows + column) * value_bytes, value_bytes);
+                }
+            }
+        }
+    }
+}
+
+/* bytes of a copy stand for those of the file. */
+static void count_copy(tdm_loader *loader, size_t bytes, size_t replaced) {
+    tdm_tally *tally = loader->tally;
+    tally->converted_bytes[tally->section] += (int64_t)bytes;
+    tally->replaced_bytes[tally->section] += (int64_t)replaced;
+}
+
+tdm_status tdm_part_turned(tdm_loader *loader, const char *name, const tdm_part_stack *stack,
+                           tdm_weight *out, tdm_error *err) {
+    const int64_t dims[3] = {stack->n_experts, stack->n_in, stack->n_rows};
+    const int64_t n = n_taken(stack);
+    const tdm_checkpoint_tensor *tensor = NULL;
+    TDM_TRY(find(loader, name, &tensor, err));
+    TDM_TRY(tdm_loader_check_shape(loader, tensor, 3, dims, err));
+    if (!is_float(tensor->view.dtype)) {
+        return fail_no_floats(loader, tensor, err);
+    }
+    const size_t value_bytes = TDM_DTYPES[tensor->view.dtype].block_bytes;
+    const size_t matrix_bytes = tensor->view.bytes / (size_t)stack->n_experts;
+    const uint8_t *matrix =
+        (const uint8_t *)tensor->view.data + (size_t)stack->expert * matrix_bytes;
+    tdm_weight_source source = {.mode = TDM_WEIGHT_PLAIN};
+    source.view = (tdm_tensor_view){.dtype = tensor->view.dtype, .rank = 2, .data = matrix};
+    source.view.dims[0] = n;
+    source.view.dims[1] = stack->n_in;
+    source.view.bytes = (size_t)n * (size_t)stack->n_in * value_bytes; /* within the tensor's own */
+    tdm_loader_consume(loader, tensor, stack->n_experts * stack->n_rows * stack->n_in);
+    count_copy(loader, source.view.bytes, source.view.bytes);
+    if (!loader->is_plan) {
+        uint8_t *turned = tdm_arena_alloc(loader->arena, source.view.bytes, TDM_ALIGN_CACHE_LINE);
+        if (turned == NULL) {
+            return tdm_fail_nomem(err, "a turned matrix");
+        }
+        turn(turned, matrix, stack, n, value_bytes);
+        source.view.data = turned;
+    }
+    return init_weight(loader, tensor, &source, out, err);
+}
+
+tdm_status tdm_part_stack_vector(tdm_loader *loader, const char *name, const tdm_part_stack *stack,
+                                 const float **out, tdm_error *err) {
+    const int64_t dims[2] = {stack->n_experts, stack->n_rows};
+    const int64_t n = n_taken(stack);
+    const tdm_checkpoint_tensor *tensor = NULL;
+    TDM_TRY(find(loader, name, &tensor, err));
+    TDM_TRY(tdm_loader_check_shape(loader, tensor, 2, dims, err));
+    if (!is_float(tensor->view.dtype)) {
+        return fail_no_floats(loader, tensor, err);
+    }
+    const size_t value_bytes = TDM_DTYPES[tensor->view.dtype].block_bytes;
+    const uint8_t *first = (const uint8_t *)tensor->view.data +
+                           (size_t)(stack->expert * stack->n_rows + stack->row_first) * value_bytes;
+    const bool is_borrowed = tensor->view.dtype == TDM_DTYPE_F32 && stack->row_step == 1 &&
+                             (uintptr_t)first % sizeof(float) == 0;
+    tdm_loader_consume(loader, tensor, stack->n_experts * stack->n_rows);
+    if (is_borrowed && !loader->is_plan) {
+        *out = (const float *)(const void *)first;
+        return TDM_OK;
+    }
+    float *values = tdm_arena_calloc(loader->arena, (size_t)n, sizeof *values);
+    if (values == NULL) {
+        return tdm_fail_nomem(err, "a weight vector");
+    }
+    for (int64_t i = 0; !loader->is_plan && i < n; i++) {
+        tdm_dequant_row(tensor->view.dtype, first + (size_t)(i * stack->row_step) * value_bytes, 1,
+                        &values[i]);
+    }
+    if (!is_borrowed) {
+        count_copy(loader, (size_t)n * sizeof *values, (size_t)n * value_bytes);
+    }
+    *out = values;
+    return TDM_OK;
 }
 
 tdm_status tdm_part_vector(tdm_loader *loader, const char *name, int64_t n, const float **out,

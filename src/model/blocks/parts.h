@@ -22,15 +22,34 @@ TDM_NODISCARD tdm_status tdm_part_split(tdm_loader *loader, const char *name, in
                                         const tdm_part_rows *parts, int32_t n_parts,
                                         tdm_error *err);
 
-/* Rows row_first, row_first + row_step, ... of one expert's matrix in a stack. */
+/* Rows row_first, row_first + row_step, ... of one expert's matrix in a stack, n_taken of them. */
 typedef struct tdm_part_stack {
     int64_t n_experts;
     int64_t expert;
     int64_t n_rows; /* of a whole matrix of the stack */
     int64_t n_in;
     int64_t row_first;
-    int64_t row_step; /* 1: all rows */
+    int64_t row_step; /* 1: neighbours */
+    int64_t n_taken;  /* 0: as many as there are */
 } tdm_part_stack;
+
+/* The stack "NAME" (a full name), [n_experts, n_rows, n_in], quantized or not. Errors as
+ * tdm_loader_linear. The caller deinits. */
+TDM_NODISCARD tdm_status tdm_part_stacked(tdm_loader *loader, const char *name,
+                                          const tdm_part_stack *stack, tdm_weight *out,
+                                          tdm_error *err);
+
+/* The same of a stack whose matrices are turned, [n_experts, n_in, n_rows], in F32, F16 or BF16:
+ * copied into the loader's arena, since no kernel reads columns. */
+TDM_NODISCARD tdm_status tdm_part_turned(tdm_loader *loader, const char *name,
+                                         const tdm_part_stack *stack, tdm_weight *out,
+                                         tdm_error *err);
+
+/* The same of a stack of vectors "NAME" (a full name), [n_experts, n_rows], as f32; n_in is not
+ * read. Borrowed where that is possible, else converted. */
+TDM_NODISCARD tdm_status tdm_part_stack_vector(tdm_loader *loader, const char *name,
+                                               const tdm_part_stack *stack, const float **out,
+                                               tdm_error *err);
 
 /* MXFP4 as gpt-oss files have it: "NAME_blocks" U8 [n_experts, n_rows, n_in / 32, 16] and
  * "NAME_scales" U8 [n_experts, n_rows, n_in / 32]. Errors as tdm_loader_linear. The caller deinits.
