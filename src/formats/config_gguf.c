@@ -200,6 +200,17 @@ static tdm_status read_rope(tdm_model_config *out, const gguf_config *g) {
 
 /* ---- layers, ids ---- */
 
+/* A window of 0 hides every key. Converters write it for phi3 alone, which then has none. */
+static tdm_status check_window(const tdm_model_config *out, const gguf_config *g) {
+    static const char KEY[] = "attention.sliding_window";
+    if (out->sliding_window != 0 || !has_key(g, KEY) || strcmp(out->family, "phi3") == 0) {
+        return TDM_OK;
+    }
+    (void)tdm_fail(g->source.err, TDM_E_FORMAT, "%s is 0", KEY);
+    tdm_err_limit(g->source.err, "1 or more, or no such key");
+    return fail_key(g, KEY, TDM_E_FORMAT);
+}
+
 /* sliding_window_pattern as an array of one bool a layer, or as the period of full layers. */
 static tdm_status read_pattern(tdm_model_config *out, const gguf_config *g) {
     static const char KEY[] = "attention.sliding_window_pattern";
@@ -306,6 +317,7 @@ tdm_status tdm_config_read_gguf(tdm_model_config *out, const tdm_checkpoint *che
     TDM_TRY(read_vocab(out, &g));
     TDM_TRY(read_rope(out, &g));
     TDM_TRY(tdm_config_read_swa_heads(out, &g.source));
+    TDM_TRY(check_window(out, &g));
     TDM_TRY(read_pattern(out, &g));
     read_values(out, &g);
     read_convolutions(out, &g);

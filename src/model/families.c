@@ -59,19 +59,6 @@ static tdm_status find_family(const tdm_model_config *config, const tdm_family *
     return TDM_E_UNSUPPORTED;
 }
 
-static tdm_status check_heads(const tdm_model_config *config, tdm_error *err) {
-    if (config->head_dim % 2 != 0 || config->head_dim > TDM_HEAD_DIM_MAX) {
-        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "heads of %d values", (int)config->head_dim);
-        tdm_err_limit(err, "even, at most %d", TDM_HEAD_DIM_MAX);
-        return TDM_E_UNSUPPORTED;
-    }
-    if (config->n_heads % config->n_kv_heads != 0) {
-        return tdm_fail(err, TDM_E_UNSUPPORTED, "%d query heads do not divide into %d key heads",
-                        (int)config->n_heads, (int)config->n_kv_heads);
-    }
-    return TDM_OK;
-}
-
 /* One config field that the family cannot honour. */
 static tdm_status refuse(const tdm_model_config *config, tdm_error *err, const char *field,
                          const char *what) {
@@ -81,6 +68,21 @@ static tdm_status refuse(const tdm_model_config *config, tdm_error *err, const c
                   config->container == TDM_CONTAINER_GGUF ? "metadata" : "config.json", field);
     tdm_err_remedy(err, "running without it would give wrong results");
     return TDM_E_UNSUPPORTED;
+}
+
+static tdm_status check_heads(const tdm_model_config *config, tdm_error *err) {
+    bool is_gguf = config->container == TDM_CONTAINER_GGUF;
+    if (config->head_dim % 2 != 0 || config->head_dim > TDM_HEAD_DIM_MAX) {
+        (void)refuse(config, err, is_gguf ? "attention.key_length" : "head_dim",
+                     config->head_dim % 2 != 0 ? "heads of an odd width" : "heads that wide");
+        tdm_err_limit(err, "even, at most %d", TDM_HEAD_DIM_MAX);
+        return TDM_E_UNSUPPORTED;
+    }
+    if (config->n_heads % config->n_kv_heads != 0) {
+        return refuse(config, err, is_gguf ? "attention.head_count_kv" : "num_key_value_heads",
+                      "key heads that the query heads do not divide into");
+    }
+    return TDM_OK;
 }
 
 /* What the reader found and no block has a place for: honoured or refused, never passed over. */

@@ -6,6 +6,7 @@
  * its configuration agrees. */
 #include "formats/config.h"
 #include "formats/gguf.h"
+#include "model/model.h"
 #include "unit/formats/mem_fs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -104,6 +105,9 @@ static void check_checkpoint(bool is_parsed, const uint8_t *data, size_t size) {
             TDM_CHECK(config.n_heads % config.n_kv_heads == 0 && config.head_dim >= 1);
             TDM_CHECK(config.rope.theta > 0.0 && config.rope.factor > 0.0);
             TDM_CHECK(config.norm_eps > 0.0 && config.n_vocab >= 1);
+            if (tdm_graph_can_run(&config, &err) != TDM_OK) {
+                TDM_CHECK(err.what[0] != '\0' && err.where[0] != '\0');
+            }
         }
     }
     tdm_checkpoint_close(checkpoint);
