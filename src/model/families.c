@@ -11,12 +11,12 @@
 #include <string.h>
 
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_COHERE,  &TDM_FAMILY_COHERE2,    &TDM_FAMILY_GEMMA,   &TDM_FAMILY_GEMMA2,
-    &TDM_FAMILY_GEMMA3,  &TDM_FAMILY_GLM4,       &TDM_FAMILY_GRANITE, &TDM_FAMILY_LFM2,
-    &TDM_FAMILY_LLAMA,   &TDM_FAMILY_MINISTRAL,  &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,
-    &TDM_FAMILY_OLMO,    &TDM_FAMILY_OLMO2,      &TDM_FAMILY_OLMO3,   &TDM_FAMILY_PHI3,
-    &TDM_FAMILY_QWEN2,   &TDM_FAMILY_QWEN2_MOE,  &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE,
-    &TDM_FAMILY_SMOLLM3, &TDM_FAMILY_STARCODER2,
+    &TDM_FAMILY_COHERE,  &TDM_FAMILY_COHERE2,   &TDM_FAMILY_GEMMA,          &TDM_FAMILY_GEMMA2,
+    &TDM_FAMILY_GEMMA3,  &TDM_FAMILY_GEMMA4,    &TDM_FAMILY_GEMMA4_UNIFIED, &TDM_FAMILY_GLM4,
+    &TDM_FAMILY_GRANITE, &TDM_FAMILY_LFM2,      &TDM_FAMILY_LLAMA,          &TDM_FAMILY_MINISTRAL,
+    &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,   &TDM_FAMILY_OLMO,           &TDM_FAMILY_OLMO2,
+    &TDM_FAMILY_OLMO3,   &TDM_FAMILY_PHI3,      &TDM_FAMILY_QWEN2,          &TDM_FAMILY_QWEN2_MOE,
+    &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE, &TDM_FAMILY_SMOLLM3,        &TDM_FAMILY_STARCODER2,
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
 
@@ -109,6 +109,21 @@ static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
     return TDM_OK;
 }
 
+/* A layer's own heads, which the config's may not be. */
+static tdm_status check_layer_heads(const tdm_heads_spec *heads, tdm_error *err) {
+    if (heads->dim < 1 || heads->dim % 2 != 0 || heads->dim > TDM_HEAD_DIM_MAX ||
+        heads->value_dim < 1 || heads->value_dim > TDM_HEAD_DIM_MAX) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "heads of %d values", (int)heads->dim);
+        tdm_err_limit(err, "even, at most %d", TDM_HEAD_DIM_MAX);
+        return TDM_E_UNSUPPORTED;
+    }
+    if (heads->n_kv < 1 || heads->n % heads->n_kv != 0) {
+        return tdm_fail(err, TDM_E_UNSUPPORTED, "%d query heads do not divide into %d key heads",
+                        (int)heads->n, (int)heads->n_kv);
+    }
+    return TDM_OK;
+}
+
 /* A size that single layers have, for a family that knows one for all. */
 static tdm_status check_layers(const tdm_model_config *config, const tdm_decoder_spec *spec,
                                tdm_error *err) {
@@ -160,6 +175,9 @@ static tdm_status check_honoured(const tdm_model_config *config, const tdm_decod
     }
     for (int32_t i = 0; i < config->n_layers; i++) {
         const tdm_layer_spec *layer = &spec->layers[i];
+        if (layer->mixer == TDM_MIXER_ATTENTION) {
+            TDM_TRY(check_layer_heads(&layer->heads, err));
+        }
         if (layer->has_donor &&
             (layer->donor < 0 || layer->donor >= i || spec->layers[layer->donor].has_donor)) {
             return refuse(config, err, "num_kv_shared_layers",

@@ -22,12 +22,14 @@ typedef struct tdm_heads_spec {
 typedef struct tdm_layer_spec {
     tdm_mixer mixer;
     tdm_heads_spec heads;
+    bool is_k_eq_v; /* values are keys before their norm and rope: no V */
     bool has_donor; /* reads the keys and values of layer donor, which comes before, and has none */
     int32_t donor;
     bool has_rope;
-    uint8_t rope_idx; /* of the spec's ropes; read where has_rope */
-    int32_t window;   /* 0: full */
-    bool has_experts; /* in place of the MLP */
+    uint8_t rope_idx;     /* of the spec's ropes; read where has_rope */
+    int32_t window;       /* 0: full */
+    int32_t intermediate; /* of this layer's MLP; 0: the spec's */
+    bool has_experts;     /* in place of the MLP */
 } tdm_layer_spec;
 
 /* How many biases a linear has: by config, by habit of the family, or by what the file holds (GGUF
@@ -100,6 +102,12 @@ typedef struct tdm_experts_spec {
     tdm_expert_names names;
 } tdm_experts_spec;
 
+/* Embeddings that each layer has for itself; dim 0: none. */
+typedef struct tdm_ple_spec {
+    int32_t dim;
+    int32_t n_vocab;
+} tdm_ple_spec;
+
 /* One decoder. Layer: the template with f = o(attention(q, k, v)), then with f = down(act(gate h) *
  * up h). Fields that tdm_decoder_spec_init leaves at zero mean "none". */
 typedef struct tdm_decoder_spec {
@@ -117,6 +125,9 @@ typedef struct tdm_decoder_spec {
     bool is_qkv_fused; /* rows of q, k, v in one tensor, in that order */
     bool is_by_layer;  /* the family has read what a config says of single layers */
     tdm_qk_norm qk_norm;
+    bool has_value_norm;  /* over each head of v, without weights */
+    bool has_layer_scale; /* a factor on the residual after each layer */
+    tdm_ple_spec ple;
     tdm_activation activation;
     tdm_bias_rule qkv_bias;
     tdm_bias_rule o_bias;
@@ -147,6 +158,8 @@ extern const tdm_family TDM_FAMILY_COHERE2;
 extern const tdm_family TDM_FAMILY_GEMMA;
 extern const tdm_family TDM_FAMILY_GEMMA2;
 extern const tdm_family TDM_FAMILY_GEMMA3;
+extern const tdm_family TDM_FAMILY_GEMMA4;
+extern const tdm_family TDM_FAMILY_GEMMA4_UNIFIED;
 extern const tdm_family TDM_FAMILY_GLM4;
 extern const tdm_family TDM_FAMILY_GRANITE;
 extern const tdm_family TDM_FAMILY_LFM2;

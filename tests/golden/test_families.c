@@ -225,16 +225,21 @@ static void mlx_folders_agree(void **state) {
     check_all(shared, SUPPORT_SHARED_MLX, SUPPORT_LEN(SUPPORT_SHARED_MLX), "", 1);
 }
 
-/* The checkpoint as one that sees pictures stores it (the fs borrows config and model): the text under text_config, its tensors under
- * another prefix, and a tower beside it that only text does not need. */
-static void put_nested(mem_fs *m, const char *folder, bytes *config, bytes *model) {
-    static const char TOWER[] = "{\"vision_tower.x\":{\"dtype\":\"U8\",\"shape\":[0],"
-                                "\"data_offsets\":[0,0]},";
+/* A golden as a checkpoint of more than text stores it. */
+typedef struct nest {
+    const char *golden, *family, *prefix;
+    const char *beside[6]; /* tensors that only text does not need */
+} nest;
+
+/* The text under text_config, its tensors under another prefix, and towers beside it. The fs
+ * borrows config and model. */
+static void put_nested(mem_fs *m, const nest *how, const char *folder, bytes *config,
+                       bytes *model) {
     char path[SUPPORT_PATH_MAX];
     size_t len = 0;
     char *text = support_read_file(support_join(path, folder, "config.json"), &len);
     bytes header = {0};
-    bytes_format(config, "{\"model_type\":\"gemma3\",\"text_config\":%s}", text);
+    bytes_format(config, "{\"model_type\":\"%s\",\"text_config\":%s}", how->family, text);
     bytes_put(config, "", 1);
     mem_fs_put_text(m, "d/config.json", (const char *)config->data);
     free(text);
@@ -243,11 +248,15 @@ static void put_nested(mem_fs *m, const char *folder, bytes *config, bytes *mode
     size_t header_len = (size_t)bytes_get(&whole, 0, 8);
     const char *from = text + 8 + 1; /* past the brace */
     const char *end = text + 8 + header_len;
-    bytes_put(&header, TOWER, sizeof TOWER - 1);
+    bytes_format(&header, "{");
+    for (size_t i = 0; i < SUPPORT_LEN(how->beside) && how->beside[i] != NULL; i++) {
+        bytes_format(&header, "\"%s\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},",
+                     how->beside[i]);
+    }
     while (from < end) {
         static const char OLD[] = "\"model.";
         if ((size_t)(end - from) > sizeof OLD && memcmp(from, OLD, sizeof OLD - 1) == 0) {
-            bytes_format(&header, "\"language_model.model.");
+            bytes_format(&header, "\"%s", how->prefix);
             from += sizeof OLD - 1;
         } else {
             bytes_put(&header, from++, 1);
@@ -261,8 +270,9 @@ static void put_nested(mem_fs *m, const char *folder, bytes *config, bytes *mode
     free(text);
 }
 
-static void text_inside_a_larger_checkpoint(void **state) {
+static void check_nested(const nest *how) {
     static mem_fs m;
+    char rel[64];
     char folder[SUPPORT_PATH_MAX];
     rig r;
     rig nested;
@@ -272,10 +282,10 @@ static void text_inside_a_larger_checkpoint(void **state) {
     tdm_error err = {0};
     const tdm_checkpoint_options options = {.fs = &m.fs};
     const tdm_graph_options plain = {0};
-    (void)state;
-    (void)support_data_path(folder, "goldens/gemma3");
+    (void)snprintf(rel, sizeof rel, "goldens/%s", how->golden);
+    (void)support_data_path(folder, rel);
     mem_fs_init(&m);
-    put_nested(&m, folder, &config, &model);
+    put_nested(&m, how, folder, &config, &model);
     rig_open(&r, folder, folder, TDM_TIER_EXACT, 1, NULL);
     float *want = run(&r, 64, 0, &n);
     nested = r;
@@ -297,9 +307,31 @@ static void text_inside_a_larger_checkpoint(void **state) {
     bytes_free(&model);
 }
 
+/* Towers are dropped by name, and keys of layers that read another layer's. */
+static void text_inside_a_larger_checkpoint(void **state) {
+    static const nest WAYS[] = {
+        {"gemma3", "gemma3", "language_model.model.", {"vision_tower.x"}},
+        {"gemma4-ple-shared",
+         "gemma4",
+         "model.language_model.",
+         {"model.vision_tower.x", "model.audio_tower.y", "model.embed_vision.z",
+          "model.language_model.layers.3.self_attn.k_proj.weight",
+          "model.language_model.layers.5.self_attn.v_proj.weight",
+          "model.language_model.layers.5.self_attn.k_norm.weight"}},
+        {"gemma4-dense-keqv",
+         "gemma4_unified",
+         "language_model.model.",
+         {"embed_audio.x", "vision_embedder.y"}},
+    };
+    (void)state;
+    for (size_t i = 0; i < SUPPORT_LEN(WAYS); i++) {
+        check_nested(&WAYS[i]);
+    }
+}
+
 /* Every allocation of building and of making room fails once: an error, and nothing is lost. */
 static void failed_allocations_leave_nothing(void **state) {
-    static const char *const FAILING[] = {"lfm2", "qwen2-moe", "starcoder2"};
+    static const char *const FAILING[] = {"gemma4-ple-shared", "lfm2", "qwen2-moe", "starcoder2"};
     (void)state;
     for (size_t i = 0; i < SUPPORT_LEN(FAILING); i++) {
         char rel[64];

@@ -329,6 +329,8 @@ SETTING_TEST(llama_scalar_exact, "llama", TDM_TIER_EXACT, "scalar", TDM_DTYPE_BF
 SETTING_TEST(llama_scalar_fast, "llama", TDM_TIER_FAST, "scalar", TDM_DTYPE_F32, true)
 SETTING_TEST(mistral_exact, "mistral-sliding", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, false)
 SETTING_TEST(mistral_fast, "mistral-sliding", TDM_TIER_FAST, NULL, TDM_DTYPE_BF16, false)
+SETTING_TEST(gemma4_exact, "gemma4-dense-keqv", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, false)
+SETTING_TEST(gemma4_fast, "gemma4-ple-shared", TDM_TIER_FAST, NULL, TDM_DTYPE_BF16, false)
 SETTING_TEST(qwen3_exact, "qwen3", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, false)
 SETTING_TEST(qwen3_fast, "qwen3", TDM_TIER_FAST, NULL, TDM_DTYPE_BF16, false)
 
@@ -361,6 +363,7 @@ int main(void) {
         cmocka_unit_test(llama_exact),          cmocka_unit_test(llama_fast),
         cmocka_unit_test(llama_scalar_exact),   cmocka_unit_test(llama_scalar_fast),
         cmocka_unit_test(mistral_exact),        cmocka_unit_test(mistral_fast),
+        cmocka_unit_test(gemma4_exact),         cmocka_unit_test(gemma4_fast),
         cmocka_unit_test(qwen3_exact),          cmocka_unit_test(qwen3_fast),
         cmocka_unit_test(a_turned_bit_is_seen),
     };

@@ -23,6 +23,8 @@ static const support_golden SUPPORT_GOLDENS[] = {
     {"gemma", TOL_GOLDEN_EXACT},
     {"gemma2", TOL_GOLDEN_EXACT},
     {"gemma3", TOL_GOLDEN_EXACT},
+    {"gemma4-dense-keqv", TOL_GOLDEN_EXACT},
+    {"gemma4-ple-shared", TOL_GOLDEN_EXACT},
     {"glm4", TOL_GOLDEN_EXACT},
     {"granite", TOL_GOLDEN_EXACT},
     {"lfm2", TOL_GOLDEN_EXACT},
@@ -60,6 +62,8 @@ static const support_golden SUPPORT_CONVERTED[] = {
 static const support_golden SUPPORT_SHARED_GGUF[] = {
     {"gemma2", TOL_GOLDEN_EXACT},
     {"gemma3", TOL_GOLDEN_EXACT},
+    {"gemma4-dense-keqv", TOL_GOLDEN_EXACT},
+    {"gemma4-ple-shared", TOL_GOLDEN_EXACT},
     {"lfm2", TOL_GOLDEN_EXACT},
     {"llama", TOL_GOLDEN_EXACT},
     {"llama3-rope", TOL_GOLDEN_EXACT},

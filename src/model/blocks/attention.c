@@ -12,6 +12,7 @@
 #include "tensor/ops.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define NAME_MAX_BYTES 160
 
@@ -78,8 +79,16 @@ static tdm_status load_qkv(tdm_attention_block *block, tdm_loader *loader, const
     }
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_Q, layer, q_dim, hidden, spec->qkv_bias, &block->q,
                               err));
+    if (!block->owns_cache) {
+        tdm_loader_drop(loader, TDM_ROLE_K, layer); /* some files have what nobody reads */
+        tdm_loader_drop(loader, TDM_ROLE_V, layer);
+        return TDM_OK;
+    }
     TDM_TRY(tdm_loader_linear(loader, TDM_ROLE_K, layer, k_dim, hidden, spec->qkv_bias, &block->k,
                               err));
+    if (block->is_k_eq_v) {
+        return TDM_OK;
+    }
     return tdm_loader_linear(loader, TDM_ROLE_V, layer, v_dim, hidden, spec->qkv_bias, &block->v,
                              err);
 }
@@ -94,6 +103,10 @@ static tdm_status load_qk_norms(tdm_attention_block *block, tdm_loader *loader,
     block->is_norm_full = is_full;
     TDM_TRY(tdm_norm_load(&block->q_norm, loader, spec, TDM_ROLE_Q_NORM, layer,
                           is_full ? block->heads.n * dim : dim, err));
+    if (!block->owns_cache) {
+        tdm_loader_drop(loader, TDM_ROLE_K_NORM, layer);
+        return TDM_OK;
+    }
     return tdm_norm_load(&block->k_norm, loader, spec, TDM_ROLE_K_NORM, layer,
                          is_full ? block->heads.n_kv * dim : dim, err);
 }
@@ -108,6 +121,11 @@ static tdm_status attention_load(void *any, tdm_loader *loader, const tdm_dims *
     block->rope_dim = layer->has_rope ? spec->rope_dims[layer->rope_idx] : 0;
     block->window = layer->window;
     block->cache_idx = place->cache_idx;
+    block->owns_cache = place->owns_cache;
+    block->is_k_eq_v = layer->is_k_eq_v;
+    block->has_value_norm = spec->has_value_norm;
+    TDM_CHECK(!spec->is_qkv_fused || (block->owns_cache && !block->is_k_eq_v)); /* a family's */
+    TDM_CHECK(!block->is_k_eq_v || block->heads.dim == block->heads.value_dim);
     TDM_TRY(load_qkv(block, loader, dims, spec, place->layer, err));
     TDM_TRY(tdm_loader_linear(loader, tdm_role_of(spec, TDM_ROLE_O), place->layer, dims->hidden,
                               (int64_t)block->heads.n * block->heads.value_dim, spec->o_bias,
@@ -130,7 +148,11 @@ static void project(const tdm_attention_block *block, const tdm_step_ctx *ctx, c
         {&block->k.weight, block->k.bias, p->k, p->ld_k, false},
         {&block->v.weight, block->v.bias, p->v, p->ld_v, false},
     };
-    tdm_op_linear(ctx->backend, h, ctx->dims->hidden, ctx->n_tokens, parts, 3);
+    int32_t n_parts = !block->owns_cache ? 1 : block->is_k_eq_v ? 2 : 3;
+    tdm_op_linear(ctx->backend, h, ctx->dims->hidden, ctx->n_tokens, parts, n_parts);
+    if (block->owns_cache && block->is_k_eq_v) {
+        memcpy(p->v, p->k, (size_t)(ctx->n_tokens * p->ld_k) * sizeof *p->v);
+    }
 }
 
 static void norm_heads(const tdm_attention_block *block, const tdm_step_ctx *ctx, float *heads,
@@ -153,6 +175,20 @@ static void rotate(const tdm_attention_block *block, const tdm_step_ctx *ctx, fl
     int32_t dim = block->heads.dim;
     tdm_op_rope(ctx->backend, heads, (int64_t)n_heads * dim, ctx->n_tokens, n_heads, dim,
                 ctx->scratch->ropes[block->rope_idx], block->rope_dim / 2, ctx->dims->pairing);
+}
+
+/* k and v of the step as the cache keeps them. */
+static void finish_keys(const tdm_attention_block *block, const tdm_step_ctx *ctx,
+                        const planes *p) {
+    int64_t value_dim = block->heads.value_dim;
+    norm_heads(block, ctx, p->k, &block->k_norm, block->heads.n_kv);
+    if (block->has_value_norm) {
+        tdm_op_rms_norm(ctx->backend, p->v, value_dim, p->v, value_dim, NULL,
+                        ctx->n_tokens * block->heads.n_kv, value_dim, ctx->dims->norm_eps);
+    }
+    if (block->rope_idx >= 0) {
+        rotate(block, ctx, p->k, block->heads.n_kv);
+    }
 }
 
 /* Fills the spans of every row: where its keys and values go, and what its queries read. */
@@ -200,13 +236,14 @@ static void attention_forward(const void *any, const tdm_step_ctx *ctx, const fl
     const planes p = cut(block, ctx);
     project(block, ctx, &p, h);
     norm_heads(block, ctx, p.q, &block->q_norm, block->heads.n);
-    norm_heads(block, ctx, p.k, &block->k_norm, block->heads.n_kv);
     if (block->rope_idx >= 0) {
         rotate(block, ctx, p.q, block->heads.n);
-        rotate(block, ctx, p.k, block->heads.n_kv);
     }
     plan_spans(block, ctx, &p);
-    tdm_op_kv_write(ctx->backend, s->write_spans, ctx->n_rows);
+    if (block->owns_cache) {
+        finish_keys(block, ctx, &p);
+        tdm_op_kv_write(ctx->backend, s->write_spans, ctx->n_rows);
+    }
     tdm_op_attention(ctx->backend, s->read_spans, ctx->n_rows);
     tdm_op_linear(ctx->backend, p.mixed, p.ld_mixed, ctx->n_tokens, &last, 1);
 }

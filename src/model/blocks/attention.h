@@ -18,6 +18,9 @@ typedef struct tdm_attention_block {
     int32_t rope_dim;  /* leading values of a head that it turns */
     int32_t window;    /* 0: full */
     int32_t cache_idx; /* in a state's caches */
+    bool owns_cache;   /* else k, v and k_norm are another layer's: none here */
+    bool is_k_eq_v;    /* no v */
+    bool has_value_norm;
 } tdm_attention_block;
 
 #endif

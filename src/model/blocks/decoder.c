@@ -102,18 +102,23 @@ static void run_layer(const tdm_decoder *d, const tdm_step_ctx *ctx,
         tdm_mlp_forward(&layer->mlp, ctx, enter(d, &layer->mlp_norms, n), out);
     }
     leave(d, &layer->mlp_norms, n);
+    if (d->ple.dim > 0) {
+        tdm_ple_forward(&d->ple, &layer->ple, ctx, layer->place.layer);
+    }
+    for (int64_t i = 0; layer->scale != 1.0F && i < n * d->dims.hidden; i++) {
+        d->scratch.x[i] *= layer->scale;
+    }
 }
 
-static void run_layers(tdm_decoder *d, const tdm_step *step, int64_t n_tokens) {
+static void run_layers(tdm_decoder *d, const tdm_step *step, const tdm_step_ctx *ctx) {
     const tdm_scratch *s = &d->scratch;
-    const tdm_step_ctx ctx = {d->backend, &d->dims,     &d->scratch,
-                              step->rows, step->n_rows, n_tokens};
+    int64_t n_tokens = ctx->n_tokens;
     for (int32_t i = 0; i < d->n_ropes; i++) {
         tdm_op_rope_table(d->backend, s->ropes[i], s->positions, n_tokens, d->ropes[i].inv_freq,
                           d->ropes[i].dim / 2, d->ropes[i].magnitude);
     }
     for (int32_t i = 0; i < d->base.facts.n_layers; i++) {
-        run_layer(d, &ctx, &d->layers[i]);
+        run_layer(d, ctx, &d->layers[i]);
         if (step->tap != NULL) {
             step->tap(step->tap_arg, i, s->x, n_tokens, d->dims.hidden);
         }
@@ -163,7 +168,12 @@ static tdm_status decoder_forward(tdm_graph *graph, const tdm_step *step, tdm_er
     TDM_TRY(prepare(d, step, &n_tokens, &n_logits, err));
     TDM_TRY(tdm_op_embed(d->backend, d->scratch.x, d->dims.hidden, &d->embed.weight,
                          d->scratch.tokens, n_tokens, d->embed_scale, err));
-    run_layers(d, step, n_tokens);
+    const tdm_step_ctx ctx = {d->backend, &d->dims,     &d->scratch,
+                              step->rows, step->n_rows, n_tokens};
+    if (d->ple.dim > 0) {
+        TDM_TRY(tdm_ple_prepare(&d->ple, &ctx, err));
+    }
+    run_layers(d, step, &ctx);
     run_head(d, step, n_logits);
     for (int32_t r = 0; r < step->n_rows; r++) {
         tdm_state *state = step->rows[r].state;
@@ -186,7 +196,9 @@ static void decoder_destroy(tdm_graph *graph) {
         }
         tdm_mlp_unload(&d->layers[i].mlp, d->backend);
         tdm_experts_unload(&d->layers[i].experts, d->backend);
+        tdm_ple_layer_unload(&d->layers[i].ple, d->backend);
     }
+    tdm_ple_unload(&d->ple, d->backend);
     tdm_weight_deinit(d->backend, &d->embed.weight);
     tdm_weight_deinit(d->backend, &d->head.weight);
     tdm_arena_deinit(&d->work);
@@ -205,8 +217,12 @@ static const tdm_graph_ops DECODER_OPS = {
     .destroy = decoder_destroy,
 };
 
-static int32_t inner_max(const tdm_decoder_spec *spec) {
+static int32_t inner_max(const tdm_decoder_spec *spec, int32_t n_layers) {
     int32_t widest = spec->intermediate;
+    for (int32_t i = 0; i < n_layers; i++) {
+        int32_t own = spec->layers[i].intermediate;
+        widest = own > widest ? own : widest;
+    }
     widest = spec->experts.intermediate > widest ? spec->experts.intermediate : widest;
     return spec->experts.shared_intermediate > widest ? spec->experts.shared_intermediate : widest;
 }
@@ -228,7 +244,7 @@ static tdm_decoder *decoder_new(const tdm_alloc *alloc, const tdm_model_config *
     d->dims = (tdm_dims){
         .hidden = config->hidden,
         .intermediate = spec->intermediate,
-        .inner_max = inner_max(spec),
+        .inner_max = inner_max(spec, config->n_layers),
         .n_experts = spec->experts.n,
         .n_experts_used = spec->experts.n_used,
         .norm_eps = (float)config->norm_eps,

@@ -4,6 +4,7 @@
  * the audit at the end. Refuses what is missing, left over, or of another shape than the config
  * says. */
 #include "model/blocks/decoder_priv.h"
+#include "model/blocks/parts.h"
 #include "model/blocks/rope.h"
 
 #include <stdio.h>
@@ -42,6 +43,28 @@ static tdm_status load_mlp(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loader 
     return tdm_mlp_load_layer(&layer->mlp, loader, &d->dims, spec, idx, err);
 }
 
+/* The factor of a layer's residual. A GGUF file may leave it out (llama.cpp, models/gemma4.cpp). */
+static tdm_status load_scale(tdm_decoder_layer *layer, tdm_loader *loader,
+                             const tdm_decoder_spec *spec, int32_t idx, tdm_error *err) {
+    bool is_gguf = tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF;
+    const float *value = NULL;
+    char name[128];
+    layer->scale = 1.0F;
+    if (is_gguf) {
+        (void)snprintf(name, sizeof name, "blk.%d.layer_output_scale.weight", (int)idx);
+    } else {
+        (void)snprintf(name, sizeof name, "%slayers.%d.layer_scalar", loader->prefix, (int)idx);
+    }
+    if (!spec->has_layer_scale ||
+        (is_gguf && tdm_checkpoint_find(loader->checkpoint, name) == NULL)) {
+        return TDM_OK;
+    }
+    (void)tdm_loader_enter(loader, TDM_SECTION_NORMS);
+    TDM_TRY(tdm_part_vector(loader, name, 1, &value, err));
+    layer->scale = value[0];
+    return TDM_OK;
+}
+
 static tdm_status load_layers(tdm_decoder *d, tdm_loader *loader, const tdm_decoder_spec *spec,
                               const tdm_graph_options *options, tdm_error *err) {
     int32_t n = d->base.facts.n_layers;
@@ -51,6 +74,8 @@ static tdm_status load_layers(tdm_decoder *d, tdm_loader *loader, const tdm_deco
                                     d->dims.hidden, err));
         TDM_TRY(load_mixer(d, layer, loader, spec, i, err));
         TDM_TRY(load_mlp(d, layer, loader, spec, i, err));
+        TDM_TRY(tdm_ple_layer_load(&layer->ple, loader, &d->dims, spec, i, err));
+        TDM_TRY(load_scale(layer, loader, spec, i, err));
         d->has_branch = d->has_branch || layer->mixer_norms.post.weight != NULL ||
                         layer->mlp_norms.post.weight != NULL;
         if (options->progress != NULL && options->progress(options->progress_arg, i + 1, n)) {
@@ -101,10 +126,14 @@ static tdm_status load_ropes(tdm_decoder *d, tdm_loader *loader, const tdm_decod
     return TDM_OK;
 }
 
-/* Towers for pictures that a checkpoint brings beside its text: known, and not run here. */
+/* Towers for pictures and sounds that a checkpoint brings beside its text: known, not run here. */
 static void drop_towers(tdm_loader *loader) {
-    static const char *const TOWERS[] = {"vision_tower.", "multi_modal_projector.",
-                                         "model.vision_tower.", "model.multi_modal_projector."};
+    static const char *const TOWERS[] = {"vision_tower.",       "multi_modal_projector.",
+                                         "model.vision_tower.", "model.multi_modal_projector.",
+                                         "embed_vision.",       "model.embed_vision.",
+                                         "audio_tower.",        "model.audio_tower.",
+                                         "embed_audio.",        "model.embed_audio.",
+                                         "vision_embedder.",    "model.vision_embedder."};
     for (size_t i = 0; i < loader->n_tensors; i++) {
         const char *name = tdm_checkpoint_tensor_at(loader->checkpoint, i)->name;
         for (size_t t = 0; t < sizeof TOWERS / sizeof TOWERS[0]; t++) {
@@ -143,6 +172,7 @@ tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
         return tdm_fail_nomem(err, "a model's layers");
     }
     TDM_TRY(load_ends(d, &loader, config, spec, err));
+    TDM_TRY(tdm_ple_load(&d->ple, &loader, &d->dims, spec, config->n_layers, err));
     TDM_TRY(load_layers(d, &loader, spec, options, err));
     TDM_TRY(load_ropes(d, &loader, spec, err));
     TDM_TRY(tdm_loader_finish(&loader, err));

@@ -10,6 +10,7 @@
 #include "model/blocks/mixer.h"
 #include "model/blocks/mlp.h"
 #include "model/blocks/norm.h"
+#include "model/blocks/ple.h"
 #include "model/model.h"
 
 typedef struct tdm_decoder_layer {
@@ -21,6 +22,8 @@ typedef struct tdm_decoder_layer {
     bool has_experts; /* experts, else mlp */
     tdm_mlp_block mlp;
     tdm_experts_block experts;
+    tdm_ple_layer ple;
+    float scale; /* of the residual after the layer; 1: none */
 } tdm_decoder_layer;
 
 typedef struct tdm_rope_table {
@@ -49,6 +52,7 @@ typedef struct tdm_decoder {
     float embed_scale;
     float final_softcap;
     tdm_norm final_norm;
+    tdm_ple ple;
     int32_t n_ropes;
     tdm_rope_table ropes[TDM_SPEC_ROPES_MAX];
     tdm_scratch scratch;

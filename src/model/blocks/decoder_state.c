@@ -65,6 +65,10 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     for (int32_t i = 0; i < d->n_ropes; i++) {
         s->ropes[i] = take_floats(arena, n, d->ropes[i].dim);
     }
+    if (d->ple.dim > 0) {
+        s->ple = take_floats(arena, n, d->ple.width);
+        s->ple_work = take_floats(arena, n, d->ple.width);
+    }
     s->branch = d->has_branch ? take_floats(arena, n, dims->hidden) : NULL;
     s->wanted = take_floats(arena, n_logits > 0 ? n_logits : 1, dims->hidden);
     s->positions = tdm_arena_calloc(arena, (size_t)n, sizeof *s->positions);
@@ -76,13 +80,14 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     }
     return s->x != NULL && s->h != NULL && s->mix != NULL &&
            take_experts(dims, arena, &s->experts, n) && s->gate != NULL && s->up != NULL &&
-           has_ropes && (s->branch != NULL || !d->has_branch) && s->wanted != NULL &&
-           s->positions != NULL && s->tokens != NULL && s->write_spans != NULL &&
-           s->read_spans != NULL;
+           (d->ple.dim == 0 || (s->ple != NULL && s->ple_work != NULL)) && has_ropes &&
+           (s->branch != NULL || !d->has_branch) && s->wanted != NULL && s->positions != NULL &&
+           s->tokens != NULL && s->write_spans != NULL && s->read_spans != NULL;
 }
 
 static int64_t widest(const tdm_decoder *d) {
     int64_t width = d->dims.hidden > d->dims.inner_max ? d->dims.hidden : d->dims.inner_max;
+    width = d->ple.dim > width ? d->ple.dim : width;
     return d->mixer.widest > width ? d->mixer.widest : width;
 }
 

@@ -45,6 +45,12 @@ static const role_names ROLES[TDM_ROLE_COUNT] = {
     [TDM_ROLE_SPARSE_ROUTER] = {"layers.%d.block_sparse_moe.gate", "blk.%d.ffn_gate_inp", true,
                                 true},
     [TDM_ROLE_GPT_OSS_ROUTER] = {"layers.%d.mlp.router", "blk.%d.ffn_gate_inp", true, true},
+    [TDM_ROLE_PLE_TABLE] = {"embed_tokens_per_layer", "per_layer_token_embd", false, true},
+    [TDM_ROLE_PLE_CONTEXT] = {"per_layer_model_projection", "per_layer_model_proj", false, true},
+    [TDM_ROLE_PLE_CONTEXT_NORM] = {"per_layer_projection_norm", "per_layer_proj_norm", false, true},
+    [TDM_ROLE_PLE_GATE] = {"layers.%d.per_layer_input_gate", "blk.%d.inp_gate", true, true},
+    [TDM_ROLE_PLE_PROJECT] = {"layers.%d.per_layer_projection", "blk.%d.proj", true, true},
+    [TDM_ROLE_PLE_NORM] = {"layers.%d.post_per_layer_input_norm", "blk.%d.post_norm", true, true},
     [TDM_ROLE_CONV_IN] = {"layers.%d.conv.in_proj", "blk.%d.shortconv.in_proj", true, true},
     [TDM_ROLE_CONV_OUT] = {"layers.%d.conv.out_proj", "blk.%d.shortconv.out_proj", true, true},
     [TDM_ROLE_GLM4_ATTENTION_POST_NORM] = {"layers.%d.post_self_attn_layernorm",
@@ -275,7 +281,8 @@ static tdm_status load_weight(tdm_loader *loader, const tdm_checkpoint_tensor *t
     TDM_TRY(tdm_loader_source(loader, tensor, part, &source, err));
     /* A router is small, and a rounding of its input sends tokens to other experts. */
     source.is_exact = role == TDM_ROLE_ROUTER || role == TDM_ROLE_SPARSE_ROUTER ||
-                      role == TDM_ROLE_GPT_OSS_ROUTER;
+                      role == TDM_ROLE_GPT_OSS_ROUTER ||
+                      role == TDM_ROLE_PLE_TABLE; /* gathered only: no layout of its own */
     if (source.mode == TDM_WEIGHT_PLAIN &&
         !loader->backend->ops->can_read(loader->backend, tensor->view.dtype)) {
         return fail_dtype(loader, tensor, err);

@@ -38,7 +38,13 @@ typedef enum tdm_role {
     TDM_ROLE_SHARED_UP,
     TDM_ROLE_SHARED_DOWN,
     TDM_ROLE_SHARED_MIX, /* the gate of its whole result */
-    TDM_ROLE_CONV_IN,    /* of a short convolution */
+    TDM_ROLE_PLE_TABLE,  /* per-layer embeddings: of a model */
+    TDM_ROLE_PLE_CONTEXT,
+    TDM_ROLE_PLE_CONTEXT_NORM,
+    TDM_ROLE_PLE_GATE, /* of a layer */
+    TDM_ROLE_PLE_PROJECT,
+    TDM_ROLE_PLE_NORM,
+    TDM_ROLE_CONV_IN, /* of a short convolution */
     TDM_ROLE_CONV_OUT,
     /* Other spellings of roles above; blocks/names.h. */
     TDM_ROLE_GLM4_ATTENTION_POST_NORM,

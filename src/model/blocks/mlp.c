@@ -38,9 +38,10 @@ tdm_status tdm_mlp_load_layer(tdm_mlp_block *block, tdm_loader *loader, const td
                               const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
     const tdm_mlp_roles roles = {tdm_role_of(spec, TDM_ROLE_GATE), tdm_role_of(spec, TDM_ROLE_UP),
                                  tdm_role_of(spec, TDM_ROLE_DOWN)};
-    block->inner = dims->intermediate;
+    int32_t own = spec->layers[layer].intermediate;
+    block->inner = own > 0 ? own : dims->intermediate;
     if (spec->mlp == TDM_MLP_GATED) {
-        return tdm_mlp_load(block, loader, &roles, dims->hidden, dims->intermediate, spec->mlp_bias,
+        return tdm_mlp_load(block, loader, &roles, dims->hidden, block->inner, spec->mlp_bias,
                             layer, err);
     }
     if (spec->mlp == TDM_MLP_GATED_FUSED) {

@@ -30,6 +30,8 @@ typedef struct tdm_scratch {
     tdm_experts_scratch experts;
     float *gate;                      /* [n, intermediate] */
     float *up;                        /* [n, intermediate] */
+    float *ple;                       /* [n, layers * dim]: each layer's own embeddings; or NULL */
+    float *ple_work;                  /* the same */
     float *branch;                    /* [n, hidden]: a block's result before its norm; or NULL */
     float *ropes[TDM_SPEC_ROPES_MAX]; /* [n, rope dim / 2, 2]: cos, sin */
     float *wanted;                    /* [n_logits, hidden] */

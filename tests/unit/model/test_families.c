@@ -5,6 +5,7 @@
 #include "model/family.h"
 #include "model/model.h"
 #include "support/support.h"
+#include "tensor/ops.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -132,6 +133,107 @@ static void gemma3_turns_local_layers_by_their_own_base(void **state) {
     assert_int_equal(spec.layers[0].rope_idx, 0);
     config.family = "gemma3"; /* the name of the whole, text inside */
     describe(&config);
+}
+
+/* Six layers of gemma 4, the third and the last of them full. */
+static tdm_model_config gemma4(void) {
+    tdm_model_config config = plain("gemma4_text", TDM_CONTAINER_SAFETENSORS);
+    config.n_layers = 6;
+    config.n_layer_types = 6;
+    config.sliding_window = 8;
+    config.has_local_rope = true;
+    config.global_head_dim = config.global_rotary_dim = 32;
+    config.rope.kind = TDM_ROPE_PROPORTIONAL;
+    config.rope.fraction = 0.25;
+    for (int32_t i = 0; i < 6; i++) {
+        config.is_sliding[i] = i % 3 != 2;
+    }
+    return config;
+}
+
+static void gemma4_has_heads_by_kind_of_layer(void **state) {
+    tdm_model_config config = gemma4();
+    (void)state;
+    config.is_k_eq_v = true;
+    config.n_global_kv_heads = 1;
+    describe(&config);
+    assert_true(spec.attention_scale == 1.0F && spec.norm_offset == 0.0F);
+    assert_true(is_near(spec.embed_scale, 9.797958971132712));
+    assert_int_equal(spec.activation.kind, TDM_GLU_GELU_TANH);
+    assert_true(spec.has_value_norm && spec.has_layer_scale);
+    assert_int_equal(spec.ple.dim, 0);
+    assert_int_equal(spec.rope_dims[0], 32);
+    assert_int_equal(spec.rope_dims[1], 16);
+    for (int32_t i = 0; i < 6; i++) {
+        const tdm_layer_spec *layer = &spec.layers[i];
+        bool is_full = i % 3 == 2;
+        assert_int_equal(layer->window, is_full ? 0 : 8);
+        assert_int_equal(layer->heads.dim, is_full ? 32 : 16);
+        assert_int_equal(layer->heads.value_dim, is_full ? 32 : 16);
+        assert_int_equal(layer->heads.n_kv, is_full ? 1 : 2);
+        assert_int_equal(layer->is_k_eq_v, is_full);
+        assert_int_equal(layer->rope_idx, is_full ? 0 : 1);
+        assert_int_equal(layer->intermediate, 128);
+        assert_false(layer->has_donor);
+    }
+    config.is_k_eq_v = false; /* then the number of global key heads is not for us */
+    describe(&config);
+    assert_int_equal(spec.layers[2].heads.n_kv, 2);
+    assert_false(spec.layers[2].is_k_eq_v);
+    config.is_sliding[5] = 1; /* transformers makes the last layer full; llama.cpp does not */
+    describe(&config);
+    assert_int_equal(spec.layers[5].window, 0);
+    config.container = TDM_CONTAINER_GGUF;
+    config.family = "gemma4";
+    describe(&config);
+    assert_int_equal(spec.layers[5].window, 8);
+    config.n_layer_types = 0;
+    config.n_layers = 12;
+    describe(&config);
+    assert_int_equal(spec.layers[4].window, 8);
+    assert_int_equal(spec.layers[5].window, 0);
+    assert_int_equal(spec.layers[11].window, 0);
+}
+
+static void gemma4_layers_share_by_kind(void **state) {
+    tdm_model_config config = gemma4();
+    (void)state;
+    config.n_kv_shared = 3;
+    config.is_double_wide = true;
+    config.ple_dim = 4;
+    describe(&config);
+    for (int32_t i = 0; i < 6; i++) {
+        assert_int_equal(spec.layers[i].has_donor, i >= 3);
+        assert_int_equal(spec.layers[i].intermediate, i >= 3 ? 256 : 128);
+    }
+    assert_int_equal(spec.layers[3].donor, 1);
+    assert_int_equal(spec.layers[4].donor, 1);
+    assert_int_equal(spec.layers[5].donor, 2);
+    assert_int_equal(spec.ple.dim, 4);
+    assert_int_equal(spec.ple.n_vocab, 320);
+    config.n_ple_vocab = 319;
+    refuse(&config, "vocab_size_per_layer_input");
+    config.n_ple_vocab = 0;
+    config.n_kv_shared = 4; /* the first full layer is among them */
+    refuse(&config, "num_kv_shared_layers");
+    config.n_kv_shared = 6; /* nobody owns any */
+    refuse(&config, "num_kv_shared_layers");
+    config.n_kv_shared = 0;
+    config.head_dim_of[1] = 8;
+    refuse(&config, "per_layer_config");
+    config.head_dim_of[1] = 16;
+    config.global_rotary_dim = 16;
+    refuse(&config, "rope.dimension_count");
+    config.global_rotary_dim = 32;
+    config.sliding_window = 0;
+    refuse(&config, "sliding_window");
+    config.sliding_window = 8;
+    config.global_head_dim = config.global_rotary_dim =
+        TDM_HEAD_DIM_MAX + 2; /* wider than attention takes */
+    assert_int_equal(tdm_graph_describe(&config, &spec, NULL), TDM_E_UNSUPPORTED);
+    config.global_head_dim = config.global_rotary_dim = 32;
+    config.kv_heads_of[0] = 0;
+    assert_int_equal(tdm_graph_describe(&config, &spec, NULL), TDM_E_UNSUPPORTED);
 }
 
 static void experts_stand_where_the_config_says(void **state) {
@@ -382,6 +484,7 @@ static void every_family_has_a_name(void **state) {
     (void)state;
     while (tdm_family_name_at(n) != NULL) {
         tdm_model_config config = plain(tdm_family_name_at(n), TDM_CONTAINER_SAFETENSORS);
+        config.sliding_window = 8;
         if (tdm_graph_describe(&config, &spec, NULL) != TDM_OK) {
             config.experts.n = 8; /* a family of experts */
             config.experts.n_used = 2;
@@ -400,6 +503,8 @@ int main(void) {
         cmocka_unit_test(gemma_is_llama_with_other_ends),
         cmocka_unit_test(gemma2_knows_what_files_leave_out),
         cmocka_unit_test(gemma3_turns_local_layers_by_their_own_base),
+        cmocka_unit_test(gemma4_has_heads_by_kind_of_layer),
+        cmocka_unit_test(gemma4_layers_share_by_kind),
         cmocka_unit_test(experts_stand_where_the_config_says),
         cmocka_unit_test(knobs_of_the_dense_families),
         cmocka_unit_test(windows_by_period),
