@@ -2,6 +2,7 @@
  *
  * The system's files behind the tdm_fs table, and the mapped whole file. Errors carry the path and
  * what the system said. Every call that can be interrupted is repeated. */
+#define _DEFAULT_SOURCE 1 /* madvise: posix_madvise of the C library does not let pages go */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -39,6 +40,29 @@ static tdm_status fail_errno(tdm_error *err, const char *path, const char *verb)
     return code;
 }
 
+/* One process writes a file at a time; the system lets go of the lock when the process ends. */
+static tdm_status lock_for_writing(const tdm_file *file, tdm_error *err) {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(file->fd, F_SETLK, &lock) == 0) {
+        return TDM_OK;
+    }
+    if (errno != EACCES && errno != EAGAIN) {
+        return fail_errno(err, file->path, "lock");
+    }
+    (void)tdm_fail(err, TDM_E_STATE, "another process is writing this file");
+    tdm_err_where(err, "%s", file->path);
+    tdm_err_remedy(err, "wait for it to end");
+    return TDM_E_STATE;
+}
+
+static void system_close(void *ctx, tdm_file *file) {
+    (void)ctx;
+    if (file != NULL) {
+        (void)close(file->fd);
+        tdm_mem_free(NULL, file, sizeof *file + strlen(file->path) + 1);
+    }
+}
+
 static tdm_status open_flags(const char *path, int flags, tdm_file **out_file, tdm_error *err) {
     size_t len = strlen(path);
     tdm_file *file = NULL;
@@ -56,6 +80,13 @@ static tdm_status open_flags(const char *path, int flags, tdm_file **out_file, t
         tdm_mem_free(NULL, file, sizeof *file + len + 1);
         return status;
     }
+    if ((flags & O_ACCMODE) != O_RDONLY) {
+        const tdm_status status = lock_for_writing(file, err);
+        if (status != TDM_OK) {
+            system_close(NULL, file);
+            return status;
+        }
+    }
     *out_file = file;
     return TDM_OK;
 }
@@ -71,6 +102,30 @@ static tdm_status system_open_create(void *ctx, const char *path, tdm_file **out
                                      tdm_error *err) {
     (void)ctx;
     return open_flags(path, O_WRONLY | O_CREAT | O_EXCL, out_file, err);
+}
+
+static tdm_status system_open_append(void *ctx, const char *path, size_t keep_bytes,
+                                     tdm_file **out_file, tdm_error *err) {
+    tdm_file *file = NULL;
+    struct stat info;
+    tdm_status status = TDM_OK;
+    (void)ctx;
+    *out_file = NULL;
+    TDM_TRY(open_flags(path, O_WRONLY | O_APPEND, &file, err));
+    if (fstat(file->fd, &info) != 0) {
+        status = fail_errno(err, path, "stat");
+    } else if ((uint64_t)info.st_size < keep_bytes) {
+        status = tdm_fail(err, TDM_E_STATE, "file is shorter than %zu bytes", keep_bytes);
+        tdm_err_where(err, "%s", path);
+    } else if (ftruncate(file->fd, (off_t)keep_bytes) != 0) {
+        status = fail_errno(err, path, "cut");
+    }
+    if (status != TDM_OK) {
+        system_close(NULL, file);
+        return status;
+    }
+    *out_file = file;
+    return TDM_OK;
 }
 
 static tdm_status system_identify(void *ctx, tdm_file *file, tdm_file_id *out_id, tdm_error *err) {
@@ -158,12 +213,27 @@ static void system_unmap(void *ctx, const uint8_t *data, size_t bytes) {
     }
 }
 
-static void system_close(void *ctx, tdm_file *file) {
+static void system_forget(void *ctx, const uint8_t *data, size_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)data + bytes) / page * page;
     (void)ctx;
-    if (file != NULL) {
-        (void)close(file->fd);
-        tdm_mem_free(NULL, file, sizeof *file + strlen(file->path) + 1);
+    if (data != NULL && begin < end) { /* whole pages; a private mapping of a file reads it again */
+        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
     }
+}
+
+static tdm_status system_sync_folder(void *ctx, const char *folder, tdm_error *err) {
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    tdm_status status = TDM_OK;
+    (void)ctx;
+    if (fd < 0 || fsync(fd) != 0) {
+        status = fail_errno(err, folder, "sync");
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return status;
 }
 
 /* A rename survives a power cut only when the folder that holds the name is synced. */
@@ -171,8 +241,6 @@ static tdm_status sync_folder_of(const char *path, tdm_error *err) {
     char folder[TDM_PATH_MAX];
     const char *name = tdm_path_name(path);
     size_t len = (size_t)(name - path);
-    int fd = -1;
-    tdm_status status = TDM_OK;
     if (len >= sizeof folder) {
         return tdm_fail(err, TDM_E_LIMIT, "path is longer than %d bytes", TDM_PATH_MAX - 1);
     }
@@ -182,14 +250,7 @@ static tdm_status sync_folder_of(const char *path, tdm_error *err) {
         memcpy(folder, path, len);
         folder[len] = '\0';
     }
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd) != 0) {
-        status = fail_errno(err, folder, "sync");
-    }
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return status;
+    return system_sync_folder(NULL, folder, err);
 }
 
 static tdm_status system_rename(void *ctx, const char *from, const char *to, tdm_error *err) {
@@ -203,6 +264,19 @@ static tdm_status system_rename(void *ctx, const char *from, const char *to, tdm
 static tdm_status system_unlink(void *ctx, const char *path, tdm_error *err) {
     (void)ctx;
     return unlink(path) == 0 ? TDM_OK : fail_errno(err, path, "remove");
+}
+
+static tdm_status system_make_folder(void *ctx, const char *path, tdm_error *err) {
+    (void)ctx;
+    if (mkdir(path, 0700) != 0) {
+        return fail_errno(err, path, "make folder");
+    }
+    return sync_folder_of(path, err);
+}
+
+static tdm_status system_remove_folder(void *ctx, const char *path, tdm_error *err) {
+    (void)ctx;
+    return rmdir(path) == 0 ? TDM_OK : fail_errno(err, path, "remove folder");
 }
 
 static bool system_exists(void *ctx, const char *path, bool *out_is_folder) {
@@ -252,9 +326,24 @@ static tdm_status system_list(void *ctx, const char *path,
 }
 
 static const tdm_fs SYSTEM_FS = {
-    NULL,          system_open_read, system_open_create, system_identify, system_read_at,
-    system_append, system_sync,      system_map,         system_unmap,    system_close,
-    system_rename, system_unlink,    system_list,        system_exists,
+    .open_read = system_open_read,
+    .open_create = system_open_create,
+    .identify = system_identify,
+    .read_at = system_read_at,
+    .open_append = system_open_append,
+    .append = system_append,
+    .sync = system_sync,
+    .map = system_map,
+    .unmap = system_unmap,
+    .forget = system_forget,
+    .close = system_close,
+    .rename = system_rename,
+    .unlink = system_unlink,
+    .make_folder = system_make_folder,
+    .remove_folder = system_remove_folder,
+    .sync_folder = system_sync_folder,
+    .list = system_list,
+    .exists = system_exists,
 };
 
 const tdm_fs *tdm_fs_system(void) {

@@ -27,14 +27,28 @@ typedef struct tdm_fs {
     tdm_status (*identify)(void *ctx, tdm_file *file, tdm_file_id *out_id, tdm_error *err);
     tdm_status (*read_at)(void *ctx, tdm_file *file, size_t offset, void *out, size_t bytes,
                           size_t *out_read, tdm_error *err);
+    /* Opens an existing file for more at its end, cut to keep_bytes first. While a file is open for
+     * writing, both ways of opening it for writing fail with TDM_E_STATE in other processes.
+     * TDM_E_STATE too when it is shorter than keep_bytes. */
+    tdm_status (*open_append)(void *ctx, const char *path, size_t keep_bytes, tdm_file **out_file,
+                              tdm_error *err);
     tdm_status (*append)(void *ctx, tdm_file *file, const void *data, size_t bytes, tdm_error *err);
     tdm_status (*sync)(void *ctx, tdm_file *file, tdm_error *err);
     tdm_status (*map)(void *ctx, tdm_file *file, size_t bytes, const uint8_t **out_data,
                       tdm_error *err);
     void (*unmap)(void *ctx, const uint8_t *data, size_t bytes);
+    /* A part of a mapping will not be read soon: its pages may leave memory. It reads as before. */
+    void (*forget)(void *ctx, const uint8_t *data, size_t bytes);
     void (*close)(void *ctx, tdm_file *file);
+    /* A file takes the name of another; a folder needs a name that is free. */
     tdm_status (*rename)(void *ctx, const char *from, const char *to, tdm_error *err);
     tdm_status (*unlink)(void *ctx, const char *path, tdm_error *err);
+    /* TDM_E_STATE when it exists. */
+    tdm_status (*make_folder)(void *ctx, const char *path, tdm_error *err);
+    /* Of an empty one. */
+    tdm_status (*remove_folder)(void *ctx, const char *path, tdm_error *err);
+    /* The names in a folder survive a power cut from here on. */
+    tdm_status (*sync_folder)(void *ctx, const char *path, tdm_error *err);
     /* Calls visit for each entry of a folder, "." and ".." left out. */
     tdm_status (*list)(void *ctx, const char *path,
                        void (*visit)(void *arg, const char *name, bool is_folder), void *arg,
@@ -46,8 +60,9 @@ typedef struct tdm_fs {
 /* The operating system's files. Lives for the process. Threads: any. */
 const tdm_fs *tdm_fs_system(void);
 
-/* A disk in memory for tests, with faults: the Nth operation fails with TDM_E_IO, or the disk holds
- * only so many bytes. Owns: caller destroys. Owner thread only. */
+/* A disk in memory for tests, with faults: the Nth operation fails with TDM_E_IO (and, where asked,
+ * all later ones, as after a kill), the disk holds only so many bytes, or the power is cut. Owns:
+ * caller destroys. Owner thread only. */
 typedef struct tdm_fs_sim tdm_fs_sim;
 TDM_NODISCARD tdm_status tdm_fs_sim_create(tdm_fs_sim **out_sim, const tdm_alloc *alloc,
                                            tdm_error *err);
@@ -58,6 +73,11 @@ TDM_NODISCARD tdm_status tdm_fs_sim_put(tdm_fs_sim *sim, const char *path, const
                                         size_t bytes, tdm_error *err);
 /* n 0: no fault. */
 void tdm_fs_sim_fail_at(tdm_fs_sim *sim, size_t n);
+/* The same, and every operation after it. */
+void tdm_fs_sim_die_at(tdm_fs_sim *sim, size_t n);
+/* What was not synced is lost or torn: each file ends somewhere between its synced bytes and its
+ * end, the last bytes before that perhaps zeros. Open handles must be closed. */
+void tdm_fs_sim_cut_power(tdm_fs_sim *sim, uint64_t seed);
 /* 0: no limit. */
 void tdm_fs_sim_capacity(tdm_fs_sim *sim, size_t bytes);
 

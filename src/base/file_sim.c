@@ -6,11 +6,14 @@
  * reach it.
  *
  * Faults: the Nth operation answers TDM_E_IO and does nothing; a full disk takes what fits and then
- * answers TDM_E_IO, as a torn write does. Refused: renaming folders, and ".." in paths means a name
- * like any other. */
+ * answers TDM_E_IO, as a torn write does; a power cut takes from every file what was not synced. Names
+ * are safe at once: a writer that forgets to sync a folder is not caught here. ".." in paths means a
+ * name like any other. */
 #include "base/arith.h"
 #include "base/file.h"
+#include "base/hash.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct sim_content {
@@ -18,6 +21,8 @@ typedef struct sim_content {
     uint64_t inode;
     int64_t mtime_ns;
     tdm_buf data;
+    size_t synced_bytes;
+    size_t n_writers;
 } sim_content;
 
 typedef struct sim_entry {
@@ -32,6 +37,7 @@ struct tdm_fs_sim {
     size_t n;
     size_t cap;
     size_t fail_at; /* operations left until one fails; 0: none will */
+    bool is_dying;  /* and then all */
     size_t capacity_bytes;
     size_t used_bytes;
     uint64_t n_inodes;
@@ -53,6 +59,7 @@ static tdm_status fail_at_path(tdm_error *err, tdm_status code, const char *path
 /* Counts one operation; false when it is the one that has to fail. */
 static bool may_go_on(tdm_fs_sim *sim, const char *path, tdm_error *err) {
     if (sim->fail_at > 0 && --sim->fail_at == 0) {
+        sim->fail_at = sim->is_dying ? 1 : 0;
         (void)fail_at_path(err, TDM_E_IO, path, "simulated fault");
         return false;
     }
@@ -103,6 +110,22 @@ static size_t lower_bound(const tdm_fs_sim *sim, const char *path) {
 static sim_entry *find(tdm_fs_sim *sim, const char *path) {
     const size_t at = lower_bound(sim, path);
     return at < sim->n && strcmp(sim->entries[at].path, path) == 0 ? &sim->entries[at] : NULL;
+}
+
+static bool is_at_or_below(const char *path, const char *folder) {
+    const size_t len = strlen(folder);
+    return strncmp(path, folder, len) == 0 && (path[len] == '\0' || path[len] == '/');
+}
+
+static void sort_entries(tdm_fs_sim *sim) {
+    for (size_t i = 1; i < sim->n; i++) {
+        const sim_entry moved = sim->entries[i];
+        size_t j = i;
+        for (; j > 0 && strcmp(sim->entries[j - 1].path, moved.path) > 0; j--) {
+            sim->entries[j] = sim->entries[j - 1];
+        }
+        sim->entries[j] = moved;
+    }
 }
 
 static bool is_base_folder(const char *path) {
@@ -215,9 +238,19 @@ static tdm_status make_handle(tdm_fs_sim *sim, sim_content *content, bool is_wri
     }
     file->content = content;
     file->is_writable = is_writable;
+    content->n_writers += is_writable ? 1 : 0;
     content->n_refs++;
     *out_file = file;
     return TDM_OK;
+}
+
+static void sim_close(void *ctx, tdm_file *file) {
+    tdm_fs_sim *sim = ctx;
+    if (file != NULL) {
+        file->content->n_writers -= file->is_writable ? 1 : 0;
+        content_release(sim, file->content);
+        tdm_mem_free(sim->alloc, file, sizeof *file);
+    }
 }
 
 static tdm_status sim_open_read(void *ctx, const char *path, tdm_file **out_file, tdm_error *err) {
@@ -262,6 +295,26 @@ static tdm_status sim_open_create(void *ctx, const char *path, tdm_file **out_fi
     return status;
 }
 
+static tdm_status sim_open_append(void *ctx, const char *path, size_t keep_bytes,
+                                  tdm_file **out_file, tdm_error *err) {
+    tdm_fs_sim *sim = ctx;
+    tdm_file *reader = NULL;
+    TDM_TRY(sim_open_read(ctx, path, &reader, err));
+    sim_content *content = reader->content;
+    sim_close(ctx, reader);
+    *out_file = NULL;
+    if (content->n_writers > 0) {
+        return fail_at_path(err, TDM_E_STATE, path, "another process is writing this file");
+    }
+    if (content->data.len < keep_bytes) {
+        return fail_at_path(err, TDM_E_STATE, path, "file is shorter than what is to be kept");
+    }
+    sim->used_bytes -= content->data.len - keep_bytes;
+    content->data.len = keep_bytes;
+    content->synced_bytes = content->synced_bytes < keep_bytes ? content->synced_bytes : keep_bytes;
+    return make_handle(sim, content, true, out_file, err);
+}
+
 static tdm_status sim_identify(void *ctx, tdm_file *file, tdm_file_id *out_id, tdm_error *err) {
     if (!may_go_on(ctx, "an open file", err)) {
         return TDM_E_IO;
@@ -299,8 +352,11 @@ static tdm_status sim_append(void *ctx, tdm_file *file, const void *data, size_t
 }
 
 static tdm_status sim_sync(void *ctx, tdm_file *file, tdm_error *err) {
-    (void)file;
-    return may_go_on(ctx, "an open file", err) ? TDM_OK : TDM_E_IO;
+    if (!may_go_on(ctx, "an open file", err)) {
+        return TDM_E_IO;
+    }
+    file->content->synced_bytes = file->content->data.len;
+    return TDM_OK;
 }
 
 static tdm_status sim_map(void *ctx, tdm_file *file, size_t bytes, const uint8_t **out_data,
@@ -330,12 +386,35 @@ static void sim_unmap(void *ctx, const uint8_t *data, size_t bytes) {
     tdm_mem_free_aligned(sim->alloc, (void *)(uintptr_t)data, bytes, TDM_ALIGN_CACHE_LINE);
 }
 
-static void sim_close(void *ctx, tdm_file *file) {
-    tdm_fs_sim *sim = ctx;
-    if (file != NULL) {
-        content_release(sim, file->content);
-        tdm_mem_free(sim->alloc, file, sizeof *file);
+/* Everything below source moves below target, whose name must be free. */
+static tdm_status rename_folder(tdm_fs_sim *sim, const char *source, const char *target,
+                                const char *to, tdm_error *err) {
+    const size_t len = strlen(source);
+    if (is_base_folder(target) || find(sim, target) != NULL) {
+        return fail_at_path(err, TDM_E_IO, to, "cannot rename: the name is taken");
     }
+    for (size_t i = 0; i < sim->n; i++) {
+        if (is_at_or_below(sim->entries[i].path, source) &&
+            strlen(target) + strlen(sim->entries[i].path) - len >= TDM_PATH_MAX) {
+            return fail_at_path(err, TDM_E_LIMIT, to, "path is too long");
+        }
+    }
+    for (size_t i = sim->n; i-- > 0;) {
+        char moved[TDM_PATH_MAX];
+        sim_entry entry = sim->entries[i];
+        if (!is_at_or_below(entry.path, source)) {
+            continue;
+        }
+        (void)snprintf(moved, sizeof moved, "%s%s", target, entry.path + len);
+        char *path = tdm_mem_copy_text(sim->alloc, moved, strlen(moved));
+        if (path == NULL) {
+            return tdm_fail_nomem(err, "a simulated name");
+        }
+        tdm_mem_free(sim->alloc, entry.path, strlen(entry.path) + 1);
+        sim->entries[i].path = path;
+    }
+    sort_entries(sim);
+    return TDM_OK;
 }
 
 static tdm_status sim_rename(void *ctx, const char *from, const char *to, tdm_error *err) {
@@ -353,8 +432,7 @@ static tdm_status sim_rename(void *ctx, const char *from, const char *to, tdm_er
         return fail_at_path(err, TDM_E_NOT_FOUND, from, "cannot rename: no such file or folder");
     }
     if (entry->content == NULL) {
-        return fail_at_path(err, TDM_E_UNSUPPORTED, from,
-                            "the simulated disk does not rename folders");
+        return rename_folder(sim, source, target, to, err);
     }
     if (is_base_folder(target) || (old != NULL && old->content == NULL)) {
         return fail_at_path(err, TDM_E_IO, to, "cannot rename: the target is a folder");
@@ -391,6 +469,52 @@ static tdm_status sim_unlink(void *ctx, const char *path, tdm_error *err) {
     }
     drop_entry(sim, entry);
     return TDM_OK;
+}
+
+static tdm_status sim_make_folder(void *ctx, const char *path, tdm_error *err) {
+    tdm_fs_sim *sim = ctx;
+    char name[TDM_PATH_MAX];
+    TDM_TRY(normalise(name, path, err));
+    if (!may_go_on(sim, path, err)) {
+        return TDM_E_IO;
+    }
+    if (is_base_folder(name) || find(sim, name) != NULL) {
+        return fail_at_path(err, TDM_E_STATE, path, "cannot make folder: it exists");
+    }
+    if (!has_folder_above(sim, name)) {
+        return fail_at_path(err, TDM_E_NOT_FOUND, path, "cannot make folder: none above it");
+    }
+    return add_entry(sim, name, NULL, err);
+}
+
+static tdm_status sim_remove_folder(void *ctx, const char *path, tdm_error *err) {
+    tdm_fs_sim *sim = ctx;
+    char name[TDM_PATH_MAX];
+    TDM_TRY(normalise(name, path, err));
+    if (!may_go_on(sim, path, err)) {
+        return TDM_E_IO;
+    }
+    sim_entry *entry = find(sim, name);
+    if (entry == NULL || entry->content != NULL) {
+        return fail_at_path(err, TDM_E_NOT_FOUND, path, "cannot remove: no such folder");
+    }
+    for (size_t i = 0; i < sim->n; i++) {
+        if (&sim->entries[i] != entry && is_at_or_below(sim->entries[i].path, name)) {
+            return fail_at_path(err, TDM_E_IO, path, "cannot remove: the folder is not empty");
+        }
+    }
+    drop_entry(sim, entry);
+    return TDM_OK;
+}
+
+static tdm_status sim_sync_folder(void *ctx, const char *path, tdm_error *err) {
+    return may_go_on(ctx, path, err) ? TDM_OK : TDM_E_IO;
+}
+
+static void sim_forget(void *ctx, const uint8_t *data, size_t bytes) {
+    (void)ctx;
+    (void)data;
+    (void)bytes;
 }
 
 static bool sim_exists(void *ctx, const char *path, bool *out_is_folder) {
@@ -449,8 +573,25 @@ tdm_status tdm_fs_sim_create(tdm_fs_sim **out_sim, const tdm_alloc *alloc, tdm_e
     }
     sim->alloc = alloc;
     sim->fs = (tdm_fs){
-        sim,     sim_open_read, sim_open_create, sim_identify, sim_read_at, sim_append, sim_sync,
-        sim_map, sim_unmap,     sim_close,       sim_rename,   sim_unlink,  sim_list,   sim_exists,
+        .ctx = sim,
+        .open_read = sim_open_read,
+        .open_create = sim_open_create,
+        .identify = sim_identify,
+        .read_at = sim_read_at,
+        .open_append = sim_open_append,
+        .append = sim_append,
+        .sync = sim_sync,
+        .map = sim_map,
+        .unmap = sim_unmap,
+        .forget = sim_forget,
+        .close = sim_close,
+        .rename = sim_rename,
+        .unlink = sim_unlink,
+        .make_folder = sim_make_folder,
+        .remove_folder = sim_remove_folder,
+        .sync_folder = sim_sync_folder,
+        .list = sim_list,
+        .exists = sim_exists,
     };
     *out_sim = sim;
     return TDM_OK;
@@ -516,6 +657,31 @@ tdm_status tdm_fs_sim_put(tdm_fs_sim *sim, const char *path, const void *data, s
 
 void tdm_fs_sim_fail_at(tdm_fs_sim *sim, size_t n) {
     sim->fail_at = n;
+    sim->is_dying = false;
+}
+
+void tdm_fs_sim_die_at(tdm_fs_sim *sim, size_t n) {
+    sim->fail_at = n;
+    sim->is_dying = true;
+}
+
+void tdm_fs_sim_cut_power(tdm_fs_sim *sim, uint64_t seed) {
+    for (size_t i = 0; i < sim->n; i++) {
+        sim_content *content = sim->entries[i].content;
+        if (content == NULL || content->data.len == content->synced_bytes) {
+            continue;
+        }
+        const size_t loose = content->data.len - content->synced_bytes;
+        const uint64_t draw = tdm_hash64_seeded(&i, sizeof i, seed);
+        const size_t kept = (size_t)(draw % (loose + 1));
+        const size_t zeros = (size_t)((draw >> 32) % (kept + 1));
+        sim->used_bytes -= loose - kept;
+        content->data.len = content->synced_bytes + kept;
+        if (zeros > 0) {
+            memset(content->data.data + content->data.len - zeros, 0, zeros);
+        }
+        content->synced_bytes = content->data.len;
+    }
 }
 
 void tdm_fs_sim_capacity(tdm_fs_sim *sim, size_t bytes) {

@@ -288,6 +288,62 @@ static inline void fs_kit_errors(const fs_kit *kit) {
     fs_kit_remove(kit, "e");
 }
 
+/* More at the end of what is kept; one writer at a time is asked of the system's files in
+ * test_fs.c, since a process is not in its own way there. */
+static inline void fs_kit_append(const fs_kit *kit) {
+    const tdm_fs *fs = kit->fs;
+    char path[TDM_PATH_MAX];
+    tdm_error err;
+    tdm_file *file = NULL;
+    tdm_blob blob;
+    (void)fs_kit_path(kit, path, "a");
+    assert_int_equal(fs->open_append(fs->ctx, path, 0, &file, &err), TDM_E_NOT_FOUND);
+    assert_null(file);
+    fs_kit_make(kit, "a", "0123456789", 10);
+    assert_int_equal(fs->open_append(fs->ctx, path, 11, &file, &err), TDM_E_STATE);
+    assert_null(file);
+    assert_int_equal(fs->open_append(fs->ctx, path, 4, &file, &err), TDM_OK);
+    assert_int_equal(fs->append(fs->ctx, file, "ab", 2, &err), TDM_OK);
+    fs->close(fs->ctx, file);
+    assert_int_equal(tdm_blob_open(&blob, fs, path, &err), TDM_OK);
+    assert_int_equal(blob.bytes, 6);
+    fs->forget(fs->ctx, blob.data, blob.bytes);
+    assert_memory_equal(blob.data, "0123ab", 6);
+    tdm_blob_close(&blob);
+    fs->forget(fs->ctx, NULL, 0);
+    fs_kit_remove(kit, "a");
+}
+
+static inline void fs_kit_folders(const fs_kit *kit) {
+    const tdm_fs *fs = kit->fs;
+    char old[TDM_PATH_MAX];
+    char fresh[TDM_PATH_MAX];
+    char below[TDM_PATH_MAX];
+    tdm_error err;
+    bool is_folder = false;
+    (void)fs_kit_path(kit, old, "old");
+    (void)fs_kit_path(kit, fresh, "fresh");
+    (void)fs_kit_path(kit, below, "nope/old");
+    fs_kit_assert_error(fs->make_folder(fs->ctx, below, &err), TDM_E_NOT_FOUND, &err);
+    fs_kit_assert_error(fs->remove_folder(fs->ctx, old, &err), TDM_E_NOT_FOUND, &err);
+    assert_int_equal(fs->make_folder(fs->ctx, old, &err), TDM_OK);
+    fs_kit_assert_error(fs->make_folder(fs->ctx, old, &err), TDM_E_STATE, &err);
+    fs_kit_make(kit, "old/file", "x", 1);
+    assert_int_equal(fs->sync_folder(fs->ctx, old, &err), TDM_OK);
+    fs_kit_assert_error(fs->remove_folder(fs->ctx, old, &err), TDM_E_IO, &err);
+    assert_int_equal(fs->make_folder(fs->ctx, fresh, &err), TDM_OK);
+    fs_kit_make(kit, "fresh/file", "y", 1);
+    fs_kit_assert_error(fs->rename(fs->ctx, old, fresh, &err), TDM_E_IO, &err);
+    fs_kit_remove(kit, "fresh/file");
+    assert_int_equal(fs->remove_folder(fs->ctx, fresh, &err), TDM_OK);
+    assert_int_equal(fs->rename(fs->ctx, old, fresh, &err), TDM_OK);
+    assert_false(fs->exists(fs->ctx, old, &is_folder));
+    assert_true(fs->exists(fs->ctx, fs_kit_path(kit, below, "fresh/file"), &is_folder));
+    assert_false(is_folder);
+    fs_kit_remove(kit, "fresh/file");
+    assert_int_equal(fs->remove_folder(fs->ctx, fresh, &err), TDM_OK);
+}
+
 static inline void fs_kit_run(const tdm_fs *fs, const char *root) {
     fs_kit kit;
     memset(&kit, 0, sizeof kit);
@@ -300,6 +356,8 @@ static inline void fs_kit_run(const tdm_fs *fs, const char *root) {
     fs_kit_map(&kit);
     fs_kit_identify(&kit);
     fs_kit_errors(&kit);
+    fs_kit_append(&kit);
+    fs_kit_folders(&kit);
     kit.n_listed = 0;
     assert_int_equal(fs->list(fs->ctx, root, fs_kit_visit, &kit, NULL), TDM_OK);
     assert_int_equal(kit.n_listed, 0);
