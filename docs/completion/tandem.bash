@@ -2,7 +2,7 @@
 _tandem() {
     local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "generate chat tokenize detokenize template explain score golden bench inspect fit ls --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "generate chat tokenize detokenize template explain score golden bench inspect fit quantize ls --help --version" -- "$word"))
         return
     fi
     case $verb in
@@ -17,6 +17,7 @@ _tandem() {
     bench) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --n-prompt --n-gen --n-depth --n-seq --repeats" ;;
     inspect) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device" ;;
     fit) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --parallel --memory" ;;
+    quantize) words="--help --json --verbose --quiet --no-color --progress --threads --bits --group --mode --recipe --gguf --shard-mib --kl-text --no-kl" ;;
     ls) words="--help --json --verbose --quiet --no-color --progress --names" ;;
     esac
     case $word in

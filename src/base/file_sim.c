@@ -651,8 +651,10 @@ tdm_status tdm_fs_sim_put(tdm_fs_sim *sim, const char *path, const void *data, s
     const tdm_status status = write_content(sim, content, data, bytes, err);
     if (status != TDM_OK) {
         drop_entry(sim, find(sim, name));
+        return status;
     }
-    return status;
+    content->synced_bytes = bytes;
+    return TDM_OK;
 }
 
 void tdm_fs_sim_fail_at(tdm_fs_sim *sim, size_t n) {

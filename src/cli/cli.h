@@ -54,6 +54,7 @@ tdm_status tdm_verb_golden(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_bench(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_inspect(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_fit(tdm_cli *cli, tdm_error *err);
+tdm_status tdm_verb_quantize(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_ls(tdm_cli *cli, tdm_error *err);
 
 /* A line on standard error for a person; nothing with --quiet. Bytes that could drive a terminal

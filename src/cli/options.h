@@ -21,6 +21,7 @@ typedef enum tdm_verb_id {
     TDM_VERB_BENCH,
     TDM_VERB_INSPECT,
     TDM_VERB_FIT,
+    TDM_VERB_QUANTIZE,
     TDM_VERB_LS,
     TDM_VERB_COUNT
 } tdm_verb_id;
@@ -102,6 +103,14 @@ typedef enum tdm_option_id {
     TDM_OPT_PARALLEL,
     TDM_OPT_MEMORY,
     TDM_OPT_NAMES,
+    TDM_OPT_BITS,
+    TDM_OPT_GROUP,
+    TDM_OPT_MODE,
+    TDM_OPT_RECIPE,
+    TDM_OPT_GGUF,
+    TDM_OPT_SHARD_MIB,
+    TDM_OPT_KL_TEXT,
+    TDM_OPT_NO_KL,
     TDM_OPT_COUNT
 } tdm_option_id;
 

@@ -59,6 +59,19 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
          "Bytes of weights, of keys and values, and of work, what the machine has, the longest "
          "context and the most sequences that fit, and the speed to expect. No weight is read.\n"
          "The exit code is 4 when it does not fit."},
+    [TDM_VERB_QUANTIZE] =
+        {"quantize", "IN OUT", "a smaller copy of a checkpoint",
+         "OUT is a folder in MLX layout, or with --gguf TYPE a GGUF file; it must not exist. "
+         "Weights "
+         "stream through in bounded memory. An interrupted run leaves OUT.partial: the same "
+         "command "
+         "goes on with it, and OUT has the same bytes.\n"
+         "At the end both models read a text, and the distance between their predictions is told "
+         "(Kullback-Leibler divergence, in nats, and how often the likeliest token is the same).\n"
+         "--recipe is mixed_2_6, mixed_3_4, mixed_3_6, mixed_4_6 or a JSON file: "
+         "{\"bits\": 4, \"group_size\": 64, \"model.layers.*.down_proj\": {\"bits\": 6}, "
+         "\"lm_head\": false}; with --gguf {\"blk.*.ffn_down\": \"Q6_K\"}. The first entry that "
+         "matches a module decides."},
     [TDM_VERB_LS] = {"ls", "", "models at hand",
                      "Models in Tandem's own folder and in the Hugging Face cache."},
 };
@@ -101,8 +114,8 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
         FLAG(0, "no-color", ALL, "no colours; so does the environment variable NO_COLOR"),
     [TDM_OPT_PROGRESS] = CHOICE(0, "progress", "auto|json|none", ALL, "auto",
                                 "how loading is shown on standard error"),
-    [TDM_OPT_THREADS] = INT(0, "threads", "N", LOAD & ~BIT(BENCH), 1, 256, "physical cores",
-                            "threads that compute"),
+    [TDM_OPT_THREADS] = INT(0, "threads", "N", (LOAD | BIT(QUANTIZE)) & ~BIT(BENCH), 1, 256,
+                            "physical cores", "threads that compute"),
     [TDM_OPT_THREADS_LIST] =
         INTS('t', "threads", BIT(BENCH), 1, 256, "physical cores", "threads that compute"),
     [TDM_OPT_ISA] = CHOICE(0, "isa", "scalar|avx2|avxvnni|avx512|amx|neon", LOAD, "best there is",
@@ -222,6 +235,23 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
         INT(0, "parallel", "N", BIT(FIT), 1, 1024, "1", "sequences that run together"),
     [TDM_OPT_MEMORY] = TEXT(0, "memory", "SIZE", BIT(FIT), "what the machine has left",
                             "memory to fit into: bytes, or with K, M, G"),
+    /* quantize */
+    [TDM_OPT_BITS] =
+        INT(0, "bits", "N", BIT(QUANTIZE), 1, 8, "4; mxfp8 8", "bits of a weight's code"),
+    [TDM_OPT_GROUP] = INT(0, "group", "N", BIT(QUANTIZE), 16, 128, "64; mxfp4, mxfp8 32; nvfp4 16",
+                          "weights that share a scale"),
+    [TDM_OPT_MODE] = CHOICE(0, "mode", "affine|mxfp4|mxfp8|nvfp4", BIT(QUANTIZE), "affine",
+                            "what codes and scales are"),
+    [TDM_OPT_RECIPE] =
+        TEXT(0, "recipe", "FILE|NAME", BIT(QUANTIZE), NULL, "other settings for some modules"),
+    [TDM_OPT_GGUF] =
+        TEXT(0, "gguf", "TYPE", BIT(QUANTIZE), NULL,
+             "write a GGUF file: Q4_0, Q4_K_M, Q5_K_M, Q6_K, Q8_0, BF16, F16, F32 ..."),
+    [TDM_OPT_SHARD_MIB] = INT(0, "shard-mib", "N", BIT(QUANTIZE), 1, 1048576, "5120",
+                              "most MiB of a safetensors file"),
+    [TDM_OPT_KL_TEXT] = TEXT(0, "kl-text", "FILE", BIT(QUANTIZE), "a built-in one",
+                             "the text that both models read at the end"),
+    [TDM_OPT_NO_KL] = FLAG(0, "no-kl", BIT(QUANTIZE), "do not compare the models"),
 
     /* ls */
     [TDM_OPT_NAMES] = FLAG(0, "names", BIT(LS), "names alone, one a line"),

@@ -344,6 +344,10 @@ size_t tdm_checkpoint_n_files(const tdm_checkpoint *checkpoint) {
     return checkpoint->n_parts;
 }
 
+const tdm_file_id *tdm_checkpoint_file_id(const tdm_checkpoint *checkpoint, uint32_t file_idx) {
+    return file_idx < checkpoint->n_parts ? &checkpoint->parts[file_idx].blob.id : NULL;
+}
+
 size_t tdm_checkpoint_n_warnings(const tdm_checkpoint *checkpoint) {
     return checkpoint->n_warnings;
 }

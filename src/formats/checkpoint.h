@@ -53,6 +53,8 @@ const tdm_checkpoint_tensor *tdm_checkpoint_find(const tdm_checkpoint *checkpoin
 /* File names for error messages: file_idx of a tensor; "" past the end. */
 const char *tdm_checkpoint_file_name(const tdm_checkpoint *checkpoint, uint32_t file_idx);
 size_t tdm_checkpoint_n_files(const tdm_checkpoint *checkpoint);
+/* The file as it was when it was opened; NULL past the end. */
+const tdm_file_id *tdm_checkpoint_file_id(const tdm_checkpoint *checkpoint, uint32_t file_idx);
 /* What was odd but allowed (holes, trailing bytes), one sentence each. */
 size_t tdm_checkpoint_n_warnings(const tdm_checkpoint *checkpoint);
 const char *tdm_checkpoint_warning(const tdm_checkpoint *checkpoint, size_t idx);
