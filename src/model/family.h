@@ -78,6 +78,7 @@ typedef enum tdm_expert_names {
     TDM_EXPERTS_MLP,          /* mlp.experts.E.gate_proj, mlp.gate */
     TDM_EXPERTS_BLOCK_SPARSE, /* block_sparse_moe.experts.E.w1, block_sparse_moe.gate */
     TDM_EXPERTS_GPT_OSS,      /* mlp.experts.gate_up_proj, turned or in blocks; mlp.router */
+    TDM_EXPERTS_GEMMA4,       /* experts.gate_up_proj, router.proj */
     TDM_EXPERTS_COUNT
 } tdm_expert_names;
 
@@ -95,6 +96,7 @@ typedef struct tdm_experts_spec {
     int32_t shared_intermediate; /* of the expert that every token takes, gated; 0: none */
     tdm_router_kind router;
     tdm_bias_rule router_bias;
+    bool is_beside;       /* an MLP, with norms of their own; the router reads the residual */
     bool is_renormalized; /* the weights of the chosen are divided by their sum */
     bool has_correction;  /* a file has numbers that the choice adds to the scores */
     float routed_scale;   /* multiplies the weights at last; 1: none */

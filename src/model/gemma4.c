@@ -103,6 +103,21 @@ static tdm_status describe_ple(const tdm_model_config *config, tdm_decoder_spec 
     return TDM_OK;
 }
 
+static tdm_status describe_experts(const tdm_model_config *config, tdm_decoder_spec *spec,
+                                   tdm_error *err) {
+    if (config->experts.n == 0) {
+        return TDM_OK;
+    }
+    TDM_TRY(tdm_experts_spec_init(config, spec, err));
+    if (spec->experts.shared_intermediate > 0) {
+        return refuse("expert_shared_feed_forward_length", "an expert that every token takes", err);
+    }
+    spec->experts.names = TDM_EXPERTS_GEMMA4;
+    spec->experts.is_beside = true;
+    spec->experts.is_renormalized = true;
+    return TDM_OK;
+}
+
 static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spec, tdm_error *err) {
     TDM_TRY(tdm_decoder_spec_init(config, TDM_ROPE_HALVES, spec, err));
     if (config->hidden_act == NULL) {
@@ -126,6 +141,7 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     }
     TDM_TRY(find_donors(config, spec, err));
     TDM_TRY(describe_ropes(config, spec, err));
+    TDM_TRY(describe_experts(config, spec, err));
     return describe_ple(config, spec, err);
 }
 

@@ -96,10 +96,14 @@ static void run_layer(const tdm_decoder *d, const tdm_step_ctx *ctx,
     layer->mixer->forward(layer->mixer_block, ctx, enter(d, &layer->mixer_norms, n), out);
     leave(d, &layer->mixer_norms, n);
     out = out_of(d, &layer->mlp_norms);
-    if (layer->has_experts) {
-        tdm_experts_forward(&layer->experts, ctx, enter(d, &layer->mlp_norms, n), out);
-    } else {
-        tdm_mlp_forward(&layer->mlp, ctx, enter(d, &layer->mlp_norms, n), out);
+    const float *h = enter(d, &layer->mlp_norms, n);
+    if (layer->has_mlp) {
+        tdm_mlp_forward(&layer->mlp, ctx, h, out);
+    }
+    if (layer->has_mlp && layer->has_experts) {
+        tdm_beside_forward(&layer->beside, &layer->experts, ctx);
+    } else if (layer->has_experts) {
+        tdm_experts_forward(&layer->experts, ctx, h, h, out);
     }
     leave(d, &layer->mlp_norms, n);
     if (d->ple.dim > 0) {

@@ -36,11 +36,21 @@ static tdm_status load_mixer(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loade
 static tdm_status load_mlp(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loader *loader,
                            const tdm_decoder_spec *spec, int32_t idx, tdm_error *err) {
     layer->has_experts = spec->layers[idx].has_experts;
+    layer->has_mlp = !layer->has_experts || spec->experts.is_beside;
     (void)tdm_loader_enter(loader, TDM_SECTION_MLP);
-    if (layer->has_experts) {
-        return tdm_experts_load(&layer->experts, loader, &d->dims, spec, idx, err);
+    if (layer->has_mlp) {
+        TDM_TRY(tdm_mlp_load_layer(&layer->mlp, loader, &d->dims, spec, idx, err));
     }
-    return tdm_mlp_load_layer(&layer->mlp, loader, &d->dims, spec, idx, err);
+    if (!layer->has_experts) {
+        return TDM_OK;
+    }
+    TDM_TRY(tdm_experts_load(&layer->experts, loader, &d->dims, spec, idx, err));
+    if (!layer->has_mlp) {
+        return TDM_OK;
+    }
+    TDM_CHECK(layer->mlp_norms.post.weight !=
+              NULL); /* a family's: what is summed is apart from x */
+    return tdm_beside_load(&layer->beside, &layer->experts, loader, &d->dims, spec, idx, err);
 }
 
 /* The factor of a layer's residual. A GGUF file may leave it out (llama.cpp, models/gemma4.cpp). */

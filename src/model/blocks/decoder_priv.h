@@ -6,6 +6,7 @@
 #define TDM_MODEL_BLOCKS_DECODER_PRIV_H
 
 #include "contract/graph.h"
+#include "model/blocks/beside.h"
 #include "model/blocks/experts.h"
 #include "model/blocks/mixer.h"
 #include "model/blocks/mlp.h"
@@ -19,9 +20,10 @@ typedef struct tdm_decoder_layer {
     const tdm_mixer_ops *mixer; /* NULL: not loaded yet */
     void *mixer_block;          /* in the decoder's arena */
     tdm_mixer_place place;
-    bool has_experts; /* experts, else mlp */
+    bool has_mlp, has_experts; /* one of them, or both: then beside says how */
     tdm_mlp_block mlp;
     tdm_experts_block experts;
+    tdm_beside_block beside;
     tdm_ple_layer ple;
     float scale; /* of the residual after the layer; 1: none */
 } tdm_decoder_layer;

@@ -78,6 +78,9 @@ void tdm_experts_choose(const tdm_router *router, float *scores, int32_t *ids, f
     } else {
         weigh_softmax(router, scores, ids, weights);
     }
+    for (int32_t r = 0; router->factors != NULL && r < router->n_used; r++) {
+        weights[r] *= router->factors[ids[r]];
+    }
 }
 
 /* Fills choice, weights, and the slots of each expert: rows of results, in the order of tokens.
@@ -158,10 +161,10 @@ static void combine(const tdm_experts_block *block, const tdm_step_ctx *ctx, int
 }
 
 void tdm_experts_forward(const tdm_experts_block *block, const tdm_step_ctx *ctx, const float *h,
-                         tdm_block_out out) {
+                         const float *asked, tdm_block_out out) {
     const tdm_experts_scratch *x = &ctx->scratch->experts;
     int64_t hidden = ctx->dims->hidden;
-    route(block, ctx, h);
+    route(block, ctx, asked);
     run_experts(block, ctx, h);
     if (block->has_shared) {
         run_shared(block, ctx, h);

@@ -15,7 +15,8 @@ typedef struct tdm_router {
     int32_t n, n_used;
     tdm_router_kind kind;
     bool is_renormalized;
-    float scale; /* of all weights */
+    float scale;          /* of all weights */
+    const float *factors; /* [n]: of each expert's weight; NULL: none */
 } tdm_router;
 
 typedef struct tdm_experts_block {
@@ -30,9 +31,10 @@ TDM_NODISCARD tdm_status tdm_experts_load(tdm_experts_block *block, tdm_loader *
                                           const tdm_dims *dims, const tdm_decoder_spec *spec,
                                           int32_t layer, tdm_error *err);
 void tdm_experts_unload(tdm_experts_block *block, tdm_backend *backend);
-/* h [n, hidden] is read. */
+/* h [n, hidden] is read by the experts, asked [n, hidden] by the router: h, or the experts' scratch
+ * gathered. */
 void tdm_experts_forward(const tdm_experts_block *block, const tdm_step_ctx *ctx, const float *h,
-                         tdm_block_out out);
+                         const float *asked, tdm_block_out out);
 
 /* The choice for one token: the n_used largest scores with their corrections, largest first, the
  * lower index first among equals, and the weights by the router's kind. scores [n] come in as logits

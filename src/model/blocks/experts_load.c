@@ -9,7 +9,7 @@
  *   BLOCKS  the same two, each row in MXFP4 blocks: gate_up_proj_blocks, _scales    gpt-oss
  *
  * Source of the names: spec/models.md 3.5 and 8; spec/gguf.md 2; spec/quantized-formats.md 1 and 3;
- * transformers, models/mixtral, models/gpt_oss. */
+ * transformers, models/mixtral, models/gpt_oss, models/gemma4. */
 #include "model/blocks/experts.h"
 #include "model/blocks/parts.h"
 
@@ -51,6 +51,8 @@ static const expert_names NAMES[TDM_EXPERTS_COUNT] = {
                                   "block_sparse_moe.switch_mlp",
                                   NULL,
                                   false},
+    [TDM_EXPERTS_GEMMA4] =
+        {TDM_ROLE_GEMMA4_ROUTER, NULL, {NULL}, "experts.switch_glu", "experts", false},
     [TDM_EXPERTS_GPT_OSS] =
         {TDM_ROLE_GPT_OSS_ROUTER, NULL, {NULL}, "mlp.experts", "mlp.experts", true},
 };

@@ -45,6 +45,13 @@ static const role_names ROLES[TDM_ROLE_COUNT] = {
     [TDM_ROLE_SPARSE_ROUTER] = {"layers.%d.block_sparse_moe.gate", "blk.%d.ffn_gate_inp", true,
                                 true},
     [TDM_ROLE_GPT_OSS_ROUTER] = {"layers.%d.mlp.router", "blk.%d.ffn_gate_inp", true, true},
+    [TDM_ROLE_GEMMA4_ROUTER] = {"layers.%d.router.proj", "blk.%d.ffn_gate_inp", true, true},
+    [TDM_ROLE_BESIDE_MLP_POST_NORM] = {"layers.%d.post_feedforward_layernorm_1",
+                                       "blk.%d.post_ffw_norm_1", true, true},
+    [TDM_ROLE_BESIDE_PRE_NORM] = {"layers.%d.pre_feedforward_layernorm_2", "blk.%d.pre_ffw_norm_2",
+                                  true, true},
+    [TDM_ROLE_BESIDE_POST_NORM] = {"layers.%d.post_feedforward_layernorm_2",
+                                   "blk.%d.post_ffw_norm_2", true, true},
     [TDM_ROLE_PLE_TABLE] = {"embed_tokens_per_layer", "per_layer_token_embd", false, true},
     [TDM_ROLE_PLE_CONTEXT] = {"per_layer_model_projection", "per_layer_model_proj", false, true},
     [TDM_ROLE_PLE_CONTEXT_NORM] = {"per_layer_projection_norm", "per_layer_proj_norm", false, true},
@@ -281,7 +288,7 @@ static tdm_status load_weight(tdm_loader *loader, const tdm_checkpoint_tensor *t
     TDM_TRY(tdm_loader_source(loader, tensor, part, &source, err));
     /* A router is small, and a rounding of its input sends tokens to other experts. */
     source.is_exact = role == TDM_ROLE_ROUTER || role == TDM_ROLE_SPARSE_ROUTER ||
-                      role == TDM_ROLE_GPT_OSS_ROUTER ||
+                      role == TDM_ROLE_GPT_OSS_ROUTER || role == TDM_ROLE_GEMMA4_ROUTER ||
                       role == TDM_ROLE_PLE_TABLE; /* gathered only: no layout of its own */
     if (source.mode == TDM_WEIGHT_PLAIN &&
         !loader->backend->ops->can_read(loader->backend, tensor->view.dtype)) {

@@ -38,7 +38,11 @@ typedef enum tdm_role {
     TDM_ROLE_SHARED_UP,
     TDM_ROLE_SHARED_DOWN,
     TDM_ROLE_SHARED_MIX, /* the gate of its whole result */
-    TDM_ROLE_PLE_TABLE,  /* per-layer embeddings: of a model */
+    TDM_ROLE_GEMMA4_ROUTER,
+    TDM_ROLE_BESIDE_MLP_POST_NORM, /* of a mixture beside an MLP */
+    TDM_ROLE_BESIDE_PRE_NORM,
+    TDM_ROLE_BESIDE_POST_NORM,
+    TDM_ROLE_PLE_TABLE, /* per-layer embeddings: of a model */
     TDM_ROLE_PLE_CONTEXT,
     TDM_ROLE_PLE_CONTEXT_NORM,
     TDM_ROLE_PLE_GATE, /* of a layer */

@@ -117,6 +117,20 @@ static void sigmoids_of_nothing_weigh_nothing(void **state) {
     assert_true(ids[0] == 0 && ids[1] == 1 && weights[0] == 0.0F && weights[1] == 0.0F);
 }
 
+/* After the weights sum to 1, each is multiplied by its expert's own. */
+static void experts_have_factors(void **state) {
+    const float factors[4] = {100.0F, 0.5F, 100.0F, 2.0F};
+    const tdm_router router = {
+        .n = 4, .n_used = 2, .is_renormalized = true, .scale = 1.0F, .factors = factors};
+    float scores[4] = {0.0F, logf(3.0F), logf(2.0F), logf(4.0F)};
+    int32_t ids[2];
+    float weights[2];
+    (void)state;
+    tdm_experts_choose(&router, scores, ids, weights);
+    assert_true(ids[0] == 3 && ids[1] == 1); /* the choice does not know of them */
+    assert_true(is_near(weights[0], 8.0 / 7.0) && is_near(weights[1], 1.5 / 7.0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(largest_first_with_softmax_over_all),
@@ -125,6 +139,7 @@ int main(void) {
         cmocka_unit_test(ids_stay_valid_without_numbers),
         cmocka_unit_test(sigmoids_are_corrected_and_scaled),
         cmocka_unit_test(sigmoids_of_nothing_weigh_nothing),
+        cmocka_unit_test(experts_have_factors),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

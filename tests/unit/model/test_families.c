@@ -176,6 +176,20 @@ static void gemma4_has_heads_by_kind_of_layer(void **state) {
         assert_int_equal(layer->intermediate, 128);
         assert_false(layer->has_donor);
     }
+    assert_int_equal(spec.experts.n, 0);
+    config.experts.n = 8;
+    config.experts.n_used = 2;
+    config.experts.intermediate = 32;
+    describe(&config);
+    assert_true(spec.experts.is_beside && spec.experts.is_renormalized);
+    assert_true(spec.layers[0].has_experts && spec.layers[5].has_experts);
+    assert_int_equal(spec.layers[0].intermediate, 128);
+    config.experts.shared_intermediate = 32;
+    refuse(&config, "expert_shared_feed_forward_length");
+    config.experts.shared_intermediate = 0;
+    config.experts.n_used = 9;
+    refuse(&config, "num_experts_per_tok");
+    config.experts.n = config.experts.n_used = 0;
     config.is_k_eq_v = false; /* then the number of global key heads is not for us */
     describe(&config);
     assert_int_equal(spec.layers[2].heads.n_kv, 2);
