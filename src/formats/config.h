@@ -98,11 +98,14 @@ typedef struct tdm_model_config {
     double attention_softcap; /* 0: none */
     double final_softcap;     /* of logits; 0: none */
     double embedding_multiplier, attention_multiplier, residual_multiplier; /* 0: absent */
-    double logits_scaling; /* divides logits; 0: absent */
-    double logit_scale;    /* multiplies logits; 0: absent */
-    double clip_qkv;       /* 0: none */
-    bool has_qk_norm_flag; /* use_qk_norm */
-    bool is_bidirectional; /* use_bidirectional_attention */
+    double logits_scaling;  /* divides logits; 0: absent */
+    double logit_scale;     /* multiplies logits; 0: absent */
+    double scale_depth;     /* minicpm: of residual additions, before its root of the layers */
+    double dim_model_base;  /* minicpm: logits are divided by hidden over it */
+    bool has_sparse_config; /* minicpm 4: sparse_config */
+    double clip_qkv;        /* 0: none */
+    bool has_qk_norm_flag;  /* use_qk_norm */
+    bool is_bidirectional;  /* use_bidirectional_attention */
     tdm_experts_config experts;
     tdm_latent_config latent;
     int32_t n_mtp_layers; /* in the file behind n_layers: they predict further tokens */

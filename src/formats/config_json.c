@@ -445,6 +445,7 @@ static tdm_status read_bidirectional(tdm_model_config *out, const tdm_config_sou
 
 static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *source,
                              const tdm_checkpoint *checkpoint, const tdm_class_default *class) {
+    const char *path = NULL;
     out->is_tied =
         class != NULL ? class->is_tied : tdm_checkpoint_find(checkpoint, "lm_head.weight") == NULL;
     TDM_TRY(tdm_config_bool(source, "tie_word_embeddings", &out->is_tied));
@@ -459,6 +460,7 @@ static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *sou
     TDM_TRY(tdm_config_bool(source, "mlp_bias", &out->has_mlp_bias));
     TDM_TRY(tdm_config_bool(source, "attention_k_eq_v", &out->is_k_eq_v));
     TDM_TRY(tdm_config_bool(source, "use_double_wide_mlp", &out->is_double_wide));
+    out->has_sparse_config = tdm_config_find(source, "sparse_config", &path) != NULL;
     TDM_TRY(read_bidirectional(out, source));
     if (class == NULL || !class->has_hidden_activation) {
         TDM_TRY(read_text(source, "hidden_act", &out->hidden_act));

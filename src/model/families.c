@@ -11,12 +11,13 @@
 #include <string.h>
 
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_COHERE,  &TDM_FAMILY_COHERE2,   &TDM_FAMILY_GEMMA,          &TDM_FAMILY_GEMMA2,
-    &TDM_FAMILY_GEMMA3,  &TDM_FAMILY_GEMMA4,    &TDM_FAMILY_GEMMA4_UNIFIED, &TDM_FAMILY_GLM4,
-    &TDM_FAMILY_GRANITE, &TDM_FAMILY_LFM2,      &TDM_FAMILY_LLAMA,          &TDM_FAMILY_MINISTRAL,
-    &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,   &TDM_FAMILY_OLMO,           &TDM_FAMILY_OLMO2,
-    &TDM_FAMILY_OLMO3,   &TDM_FAMILY_PHI3,      &TDM_FAMILY_QWEN2,          &TDM_FAMILY_QWEN2_MOE,
-    &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE, &TDM_FAMILY_SMOLLM3,        &TDM_FAMILY_STARCODER2,
+    &TDM_FAMILY_COHERE,     &TDM_FAMILY_COHERE2, &TDM_FAMILY_GEMMA,          &TDM_FAMILY_GEMMA2,
+    &TDM_FAMILY_GEMMA3,     &TDM_FAMILY_GEMMA4,  &TDM_FAMILY_GEMMA4_UNIFIED, &TDM_FAMILY_GLM4,
+    &TDM_FAMILY_GRANITE,    &TDM_FAMILY_LFM2,    &TDM_FAMILY_LLAMA,          &TDM_FAMILY_MINICPM,
+    &TDM_FAMILY_MINISTRAL,  &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,        &TDM_FAMILY_OLMO,
+    &TDM_FAMILY_OLMO2,      &TDM_FAMILY_OLMO3,   &TDM_FAMILY_PHI3,           &TDM_FAMILY_QWEN2,
+    &TDM_FAMILY_QWEN2_MOE,  &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE,      &TDM_FAMILY_SMOLLM3,
+    &TDM_FAMILY_STARCODER2,
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
 
@@ -103,6 +104,9 @@ static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
         return refuse(config, err, "layer_types",
                       "layers that are neither attention nor convolution");
     }
+    if (config->has_sparse_config) {
+        return refuse(config, err, "sparse_config", "attention to chosen blocks");
+    }
     if (config->norm_eps <= 0.0) {
         return refuse(config, err, "rms_norm_eps", "no epsilon of the norms");
     }
@@ -154,9 +158,35 @@ static tdm_status check_layers(const tdm_model_config *config, const tdm_decoder
                : TDM_OK;
 }
 
+/* A factor that the config has and the family's description does not apply. */
+static tdm_status check_factors(const tdm_model_config *config, const tdm_decoder_spec *spec,
+                                tdm_error *err) {
+    const struct {
+        double said;
+        float applied;
+        const char *field;
+    } FACTORS[] = {
+        {config->embedding_multiplier, spec->embed_scale, "embedding_multiplier"},
+        {config->residual_multiplier, spec->residual_scale, "residual_multiplier"},
+        {config->logits_scaling, spec->logit_divisor, "logits_scaling"},
+        {config->logit_scale, spec->logit_divisor, "logit_scale"},
+        {config->scale_depth / sqrt((double)config->n_layers), spec->residual_scale, "scale_depth"},
+        {config->dim_model_base > 0.0 ? config->hidden / config->dim_model_base : 0.0,
+         spec->logit_divisor, "dim_model_base"},
+    };
+    for (size_t i = 0; i < sizeof FACTORS / sizeof FACTORS[0]; i++) {
+        if (FACTORS[i].said != 0.0 && (float)FACTORS[i].said != 1.0F &&
+            FACTORS[i].applied == 1.0F) {
+            return refuse(config, err, FACTORS[i].field, "a factor");
+        }
+    }
+    return TDM_OK;
+}
+
 /* What the config has and the family's description of it has not. */
 static tdm_status check_honoured(const tdm_model_config *config, const tdm_decoder_spec *spec,
                                  tdm_error *err) {
+    TDM_TRY(check_factors(config, spec, err));
     if (config->rotary_dim != spec->rotary_dim || spec->rotary_dim % 2 != 0) {
         return refuse(config, err, "partial_rotary_factor", "rope over a part of each head");
     }

@@ -166,6 +166,7 @@ extern const tdm_family TDM_FAMILY_GLM4;
 extern const tdm_family TDM_FAMILY_GRANITE;
 extern const tdm_family TDM_FAMILY_LFM2;
 extern const tdm_family TDM_FAMILY_LLAMA;
+extern const tdm_family TDM_FAMILY_MINICPM;
 extern const tdm_family TDM_FAMILY_MINISTRAL;
 extern const tdm_family TDM_FAMILY_MISTRAL;
 extern const tdm_family TDM_FAMILY_MIXTRAL;

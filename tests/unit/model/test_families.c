@@ -41,6 +41,13 @@ static tdm_model_config plain(const char *family, tdm_container container) {
         config.kv_heads_of[i] = config.n_kv_heads;
         config.intermediate_of[i] = config.intermediate;
     }
+    if (strcmp(family, "minicpm") == 0) { /* whose factors have no defaults */
+        config.embedding_multiplier = 12.0;
+        config.scale_depth = container == TDM_CONTAINER_GGUF ? 0.0 : 1.5;
+        config.residual_multiplier = container == TDM_CONTAINER_GGUF ? 0.25 : 0.0;
+        config.dim_model_base = container == TDM_CONTAINER_GGUF ? 0.0 : 48.0;
+        config.logit_scale = container == TDM_CONTAINER_GGUF ? 2.0 : 0.0;
+    }
     return config;
 }
 
@@ -493,6 +500,48 @@ static void what_single_layers_have_is_refused(void **state) {
     describe(&config);
 }
 
+static void minicpm_has_three_factors(void **state) {
+    tdm_model_config config = plain("minicpm", TDM_CONTAINER_SAFETENSORS);
+    tdm_error err = {0};
+    (void)state;
+    config.n_layers = 9;
+    describe(&config);
+    assert_true(is_near(spec.embed_scale, 12.0) && is_near(spec.residual_scale, 0.5));
+    assert_true(is_near(spec.logit_divisor, 2.0) && spec.pairing == TDM_ROPE_HALVES);
+    config.dim_model_base = 96.0; /* a divisor of 1 is honoured too */
+    config.scale_depth = 3.0;
+    describe(&config);
+    assert_true(spec.logit_divisor == 1.0F && spec.residual_scale == 1.0F);
+    config.has_sparse_config = true;
+    refuse(&config, "sparse_config");
+    config.has_sparse_config = false;
+    config.scale_depth = 0.0;
+    assert_int_equal(tdm_graph_describe(&config, &spec, &err), TDM_E_FORMAT);
+    assert_non_null(strstr(err.what, "scale_depth is missing"));
+    config = plain("minicpm", TDM_CONTAINER_GGUF);
+    describe(&config);
+    assert_true(is_near(spec.residual_scale, 0.25) && is_near(spec.logit_divisor, 2.0));
+    assert_int_equal(spec.pairing, TDM_ROPE_NEIGHBOURS);
+    config.logit_scale = 0.0; /* files of an older converter */
+    assert_int_equal(tdm_graph_describe(&config, &spec, &err), TDM_E_FORMAT);
+}
+
+/* A factor in the config of a family that has none would change every logit. */
+static void foreign_factors_are_refused(void **state) {
+    tdm_model_config config = plain("llama", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    config.embedding_multiplier = 1.0;
+    describe(&config);
+    config.embedding_multiplier = 12.0;
+    refuse(&config, "embedding_multiplier");
+    config = plain("qwen3", TDM_CONTAINER_SAFETENSORS);
+    config.residual_multiplier = 0.5;
+    refuse(&config, "residual_multiplier");
+    config = plain("qwen2", TDM_CONTAINER_GGUF);
+    config.logit_scale = 0.25;
+    refuse(&config, "logit_scale");
+}
+
 static void every_family_has_a_name(void **state) {
     size_t n = 0;
     (void)state;
@@ -525,6 +574,8 @@ int main(void) {
         cmocka_unit_test(lfm2_convolves_where_the_config_says),
         cmocka_unit_test(what_no_block_does_is_refused),
         cmocka_unit_test(what_single_layers_have_is_refused),
+        cmocka_unit_test(minicpm_has_three_factors),
+        cmocka_unit_test(foreign_factors_are_refused),
         cmocka_unit_test(every_family_has_a_name),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
