@@ -64,6 +64,14 @@ typedef struct tdm_latent_config {
                                                        one */
 } tdm_latent_config;
 
+/* Layers of the gated delta rule. Value heads are a multiple of key heads. */
+typedef struct tdm_linear_config {
+    int32_t n_key_heads, n_value_heads; /* 0: the family has no such layers */
+    int32_t key_dim, value_dim;         /* of a head */
+    int32_t n_taps;                     /* of the convolution before it, this position included */
+    uint8_t is_linear[TDM_CONFIG_LAYERS_MAX];
+} tdm_linear_config;
+
 typedef struct tdm_model_config {
     const char *family; /* "llama", ...: config.json's model_type or GGUF's general.architecture;
                            borrowed */
@@ -108,6 +116,8 @@ typedef struct tdm_model_config {
     bool is_bidirectional;  /* use_bidirectional_attention */
     tdm_experts_config experts;
     tdm_latent_config latent;
+    tdm_linear_config linear;
+    bool has_output_gate; /* queries bring a gate for what attention read */
     int32_t n_mtp_layers; /* in the file behind n_layers: they predict further tokens */
     tdm_rope_config rope;
     bool has_local_rope;        /* sliding layers rotate by rope_local */

@@ -19,6 +19,10 @@
     .head_dim = 256, .global_head_dim = 512, .n_vocab = 262144, .norm_eps = 1e-6,                  \
     .theta = 1000000.0, .rope_proportion = 0.25, .has_local_rope = true, .local_theta = 10000.0
 
+#define QWEN_LINEAR                                                                                \
+    .has_linear = true, .n_heads = 16, .head_dim = 256, .context_max = 32768, .norm_eps = 1e-6,    \
+    .theta = 10000.0, .rotary_fraction = 0.25
+
 static const tdm_class_default CLASSES[] = {
     {.family = "llama", .norm_eps = 1e-6, .theta = 10000.0},
     {.family = "mistral", .sliding_window = 4096, .norm_eps = 1e-6, .theta = 10000.0},
@@ -43,6 +47,18 @@ static const tdm_class_default CLASSES[] = {
      .sliding_window = 4096,
      .norm_eps = 1e-6,
      .theta = 10000.0},
+    {.family = "qwen3_next",
+     QWEN_LINEAR,
+     .n_kv_heads = 2,
+     .n_vocab = 151936,
+     .is_renormalized = true},
+    {.family = "qwen3_5_text", QWEN_LINEAR, .n_kv_heads = 4, .n_vocab = 248320},
+    {.family = "qwen3_5", /* a text_config without a model_type */
+     QWEN_LINEAR,
+     .n_kv_heads = 4,
+     .n_vocab = 248320},
+    {.family = "qwen3_5_moe_text", QWEN_LINEAR, .n_kv_heads = 2, .n_vocab = 248320},
+    {.family = "qwen3_5_moe", QWEN_LINEAR, .n_kv_heads = 2, .n_vocab = 248320},
     {.family = "mixtral", .norm_eps = 1e-5, .theta = 1000000.0},
     {.family = "smollm3",
      .is_tied = true,

@@ -322,6 +322,7 @@ tdm_status tdm_config_read_gguf(tdm_model_config *out, const tdm_checkpoint *che
     read_values(out, &g);
     read_convolutions(out, &g);
     TDM_TRY(tdm_config_read_latent_gguf(out, &g.source));
+    TDM_TRY(tdm_config_read_linear_gguf(out, &g.source));
     TDM_TRY(read_ids(out, &g));
     if (strcmp(out->family, "smollm3") == 0) {
         tdm_config_fill_rope_layers(out, NO_ROPE_INTERVAL);

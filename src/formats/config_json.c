@@ -252,7 +252,7 @@ static tdm_status read_no_rope(tdm_model_config *out, const tdm_config_source *s
 }
 
 static tdm_status read_layer_types(tdm_model_config *out, const tdm_config_source *source,
-                                   const tdm_json *array) {
+                                   const tdm_json *array, bool has_linear) {
     const bool is_sparse = strcmp(out->text_family, "glm_moe_dsa") == 0; /* all or none */
     out->n_layer_types = out->n_layers;
     for (int32_t i = 0; i < out->n_layers; i++) {
@@ -263,7 +263,8 @@ static tdm_status read_layer_types(tdm_model_config *out, const tdm_config_sourc
         }
         out->is_sliding[i] = tdm_json_text_is(type, "sliding_attention");
         out->is_conv[i] = tdm_json_text_is(type, "conv");
-        if (out->is_sliding[i] == 0 && out->is_conv[i] == 0 &&
+        out->linear.is_linear[i] = has_linear && tdm_json_text_is(type, "linear_attention");
+        if (out->is_sliding[i] == 0 && out->is_conv[i] == 0 && out->linear.is_linear[i] == 0 &&
             !tdm_json_text_is(type, is_sparse ? "deepseek_sparse_attention" : "full_attention")) {
             out->has_other_layer_types = true;
         }
@@ -311,7 +312,7 @@ static tdm_status read_sliding(tdm_model_config *out, const tdm_config_source *s
     out->sliding_window = is_used ? out->sliding_window : 0;
     TDM_TRY(find_layer_array(out, source, "layer_types", &array));
     if (array != NULL) {
-        return read_layer_types(out, source, array);
+        return read_layer_types(out, source, array, class != NULL && class->has_linear);
     }
     if (out->sliding_window > 0 && (is_opt_in || has_first)) {
         out->n_layer_types = out->n_layers;
@@ -359,6 +360,7 @@ static tdm_status read_experts(tdm_model_config *out, const tdm_config_source *s
         (void)tdm_fail(source->err, TDM_E_FORMAT, "enable_moe_block asks for experts of no number");
         return tdm_config_fail(source, source->scopes[0].path, "num_experts", TDM_E_FORMAT);
     }
+    out->experts.is_renormalized = class != NULL && class->is_renormalized;
     TDM_TRY(tdm_config_bool(source, "norm_topk_prob", &out->experts.is_renormalized));
     return read_layer_set(out, source, "mlp_only_layers", 1, out->experts.is_dense, &is_there);
 }
@@ -512,5 +514,6 @@ tdm_status tdm_config_read_json(tdm_model_config *out, const tdm_checkpoint *che
     TDM_TRY(tdm_config_read_per_layer(out, &source));
     TDM_TRY(read_convolutions(out, &source));
     TDM_TRY(tdm_config_read_latent_json(out, &source));
+    TDM_TRY(tdm_config_read_linear_json(out, &source, class));
     return read_ids(out, &source, checkpoint);
 }

@@ -83,7 +83,9 @@ typedef struct tdm_class_default {
     double query_scalar, attention_softcap, final_softcap;
     int32_t global_head_dim; /* of layers that do not slide; 0: as the others */
     int32_t ple_dim;
-    bool has_moe_flag; /* experts are there where enable_moe_block says so, else not */
+    bool has_linear;      /* layers of the gated delta rule, and a gate in the others */
+    bool is_renormalized; /* norm_topk_prob */
+    bool has_moe_flag;    /* experts are there where enable_moe_block says so, else not */
 } tdm_class_default;
 
 /* NULL: no row. */
@@ -105,6 +107,11 @@ tdm_status tdm_config_read_swa_heads(tdm_model_config *out, const tdm_config_sou
  * them; last, since it says what head_dim and its like mean there. */
 tdm_status tdm_config_read_latent_json(tdm_model_config *out, const tdm_config_source *source);
 tdm_status tdm_config_read_latent_gguf(tdm_model_config *out, const tdm_config_source *source);
+
+/* config_linear.c: layers of the gated delta rule, in the families that have them. */
+tdm_status tdm_config_read_linear_json(tdm_model_config *out, const tdm_config_source *source,
+                                       const tdm_class_default *class);
+tdm_status tdm_config_read_linear_gguf(tdm_model_config *out, const tdm_config_source *source);
 
 /* A failure of several fields together. Returns TDM_E_FORMAT. */
 tdm_status tdm_config_fail_cross(const char *file, const char *what, tdm_error *err);
