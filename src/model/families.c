@@ -11,12 +11,15 @@
 #include <string.h>
 
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_COHERE,     &TDM_FAMILY_COHERE2, &TDM_FAMILY_GEMMA,          &TDM_FAMILY_GEMMA2,
-    &TDM_FAMILY_GEMMA3,     &TDM_FAMILY_GEMMA4,  &TDM_FAMILY_GEMMA4_UNIFIED, &TDM_FAMILY_GLM4,
-    &TDM_FAMILY_GRANITE,    &TDM_FAMILY_LFM2,    &TDM_FAMILY_LLAMA,          &TDM_FAMILY_MINICPM,
-    &TDM_FAMILY_MINISTRAL,  &TDM_FAMILY_MISTRAL, &TDM_FAMILY_MIXTRAL,        &TDM_FAMILY_OLMO,
-    &TDM_FAMILY_OLMO2,      &TDM_FAMILY_OLMO3,   &TDM_FAMILY_PHI3,           &TDM_FAMILY_QWEN2,
-    &TDM_FAMILY_QWEN2_MOE,  &TDM_FAMILY_QWEN3,   &TDM_FAMILY_QWEN3_MOE,      &TDM_FAMILY_SMOLLM3,
+    &TDM_FAMILY_COHERE,         &TDM_FAMILY_COHERE2,    &TDM_FAMILY_GEMMA,
+    &TDM_FAMILY_GEMMA2,         &TDM_FAMILY_GEMMA3,     &TDM_FAMILY_GEMMA4,
+    &TDM_FAMILY_GEMMA4_UNIFIED, &TDM_FAMILY_GLM4,       &TDM_FAMILY_GRANITE,
+    &TDM_FAMILY_LFM2,           &TDM_FAMILY_LLAMA,      &TDM_FAMILY_MINICPM,
+    &TDM_FAMILY_MINISTRAL,      &TDM_FAMILY_MISTRAL,    &TDM_FAMILY_MIXTRAL,
+    &TDM_FAMILY_OLMO,           &TDM_FAMILY_OLMO2,      &TDM_FAMILY_OLMO3,
+    &TDM_FAMILY_PHI3,           &TDM_FAMILY_QWEN2,      &TDM_FAMILY_QWEN2_MOE,
+    &TDM_FAMILY_QWEN3,          &TDM_FAMILY_QWEN3_5,    &TDM_FAMILY_QWEN3_5_MOE,
+    &TDM_FAMILY_QWEN3_MOE,      &TDM_FAMILY_QWEN3_NEXT, &TDM_FAMILY_SMOLLM3,
     &TDM_FAMILY_STARCODER2,
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
@@ -202,6 +205,14 @@ static tdm_status check_honoured(const tdm_model_config *config, const tdm_decod
         if (config->is_conv[i] != (spec->layers[i].mixer == TDM_MIXER_CONV)) {
             return refuse(config, err, "layer_types", "layers of convolution");
         }
+        if (config->linear.is_linear[i] != (spec->layers[i].mixer == TDM_MIXER_DELTA)) {
+            return refuse(config, err, "layer_types", "layers of linear attention");
+        }
+    }
+    if (config->has_output_gate != spec->has_output_gate) {
+        return refuse(config, err, "attn_output_gate",
+                      config->has_output_gate ? "a gate behind attention"
+                                              : "attention without its gate");
     }
     for (int32_t i = 0; i < config->n_layers; i++) {
         const tdm_layer_spec *layer = &spec->layers[i];

@@ -10,7 +10,12 @@
 #define TDM_SPEC_ROPES_MAX 2
 
 /* What mixes positions. */
-typedef enum tdm_mixer { TDM_MIXER_ATTENTION, TDM_MIXER_CONV, TDM_MIXER_COUNT } tdm_mixer;
+typedef enum tdm_mixer {
+    TDM_MIXER_ATTENTION,
+    TDM_MIXER_CONV,
+    TDM_MIXER_DELTA,
+    TDM_MIXER_COUNT
+} tdm_mixer;
 
 /* Of one layer's attention. */
 typedef struct tdm_heads_spec {
@@ -51,6 +56,7 @@ typedef enum tdm_naming {
     TDM_NAMING_USUAL,
     TDM_NAMING_GLM4,
     TDM_NAMING_LFM2,
+    TDM_NAMING_QWEN_LINEAR,
     TDM_NAMING_STARCODER2
 } tdm_naming;
 
@@ -104,6 +110,16 @@ typedef struct tdm_experts_spec {
     tdm_expert_names names;
 } tdm_experts_spec;
 
+/* Layers of the gated delta rule; heads as in formats/config.h. */
+typedef struct tdm_delta_spec {
+    int32_t n_key_heads, n_value_heads; /* 0: none */
+    int32_t key_dim, value_dim;
+    int32_t n_taps;
+    bool is_qkvz_woven; /* q, k, v, z in one tensor, those of each key head side by side */
+    bool is_ba_woven;   /* b and a likewise */
+    bool is_tiled;      /* value head h reads key head h modulo their number; else runs share one */
+} tdm_delta_spec;
+
 /* Embeddings that each layer has for itself; dim 0: none. */
 typedef struct tdm_ple_spec {
     int32_t dim;
@@ -127,6 +143,9 @@ typedef struct tdm_decoder_spec {
     bool is_qkv_fused; /* rows of q, k, v in one tensor, in that order */
     bool is_by_layer;  /* the family has read what a config says of single layers */
     tdm_qk_norm qk_norm;
+    bool has_output_gate; /* what attention read is multiplied by the sigmoid of a gate: the second
+                             half of each head of q's product */
+    bool has_mtp_tensors; /* "mtp." names blocks that predict further tokens: known, not run */
     bool has_value_norm;  /* over each head of v, without weights */
     bool has_layer_scale; /* a factor on the residual after each layer */
     tdm_ple_spec ple;
@@ -136,8 +155,9 @@ typedef struct tdm_decoder_spec {
     tdm_bias_rule mlp_bias;
     tdm_rope_pairing pairing;
     tdm_experts_spec experts; /* n 0: none */
-    int32_t intermediate;     /* of a dense MLP */
-    int32_t conv_taps;        /* positions that a convolution sees, this one included */
+    tdm_delta_spec delta;
+    int32_t intermediate; /* of a dense MLP */
+    int32_t conv_taps;    /* positions that a convolution sees, this one included */
     tdm_bias_rule conv_bias;
     int32_t rotary_dim; /* leading values of a head that rotate */
     int32_t n_ropes;
@@ -177,7 +197,10 @@ extern const tdm_family TDM_FAMILY_PHI3;
 extern const tdm_family TDM_FAMILY_QWEN2;
 extern const tdm_family TDM_FAMILY_QWEN2_MOE;
 extern const tdm_family TDM_FAMILY_QWEN3;
+extern const tdm_family TDM_FAMILY_QWEN3_5;
+extern const tdm_family TDM_FAMILY_QWEN3_5_MOE;
 extern const tdm_family TDM_FAMILY_QWEN3_MOE;
+extern const tdm_family TDM_FAMILY_QWEN3_NEXT;
 extern const tdm_family TDM_FAMILY_SMOLLM3;
 extern const tdm_family TDM_FAMILY_STARCODER2;
 
@@ -194,6 +217,11 @@ TDM_NODISCARD tdm_status tdm_experts_spec_init(const tdm_model_config *config,
 
 /* Which layers of a qwen with experts have them. */
 void tdm_qwen_moe_layers(const tdm_model_config *config, tdm_decoder_spec *spec);
+
+/* Of qwen3_next and qwen3_5: layers of the gated delta rule, gated attention over a part of each
+ * head between them. */
+TDM_NODISCARD tdm_status tdm_qwen_linear_spec_init(const tdm_model_config *config,
+                                                   tdm_decoder_spec *spec, tdm_error *err);
 
 /* Windows by layer_types where the config has them, else in all layers but each period-th (period 0:
  * in all), and none without a sliding_window. */

@@ -156,6 +156,11 @@ static const lie JSON_LIES[] = {
     {{"num_experts", "num_local_experts", "n_routed_experts"}, {"1000000000", "-1", "1.5"}},
     {{"num_experts_per_tok", "top_k_experts"}, {"1000000000", "-1", "99", "0"}},
     {{"moe_intermediate_size"}, {"-1", "1000000000"}},
+    {{"linear_conv_kernel_dim"}, {"0", "-1", "1000000000", "65", "\"four\""}},
+    {{"linear_num_key_heads"}, {"0", "-2", "1000000000", "3"}},
+    {{"linear_num_value_heads"}, {"0", "1000000000", "3"}},
+    {{"linear_key_head_dim"}, {"0", "-16", "1000000000", "8192"}},
+    {{"linear_value_head_dim"}, {"0", "1000000000", "8192", "1e3000"}},
 };
 
 /* A window of 0 hides every key, where it is used. */
@@ -330,6 +335,11 @@ static const struct {
      6},
     {"rope.freq_base", {0x7FC00000, 0x7F800000, 0xFF800000, 0xBF800000, 0}, 5},
     {"attention.sliding_window", {0, 1000000000, UINT32_MAX}, 3},
+    {"ssm.conv_kernel", {0, 1000000000, UINT32_MAX, 65}, 4},
+    {"ssm.group_count", {0, 1000000000, UINT32_MAX, 3}, 4},
+    {"ssm.time_step_rank", {0, 1000000000, UINT32_MAX, 3}, 4},
+    {"ssm.state_size", {0, 1000000000, UINT32_MAX, 8192}, 4},
+    {"ssm.inner_size", {0, 1000000000, UINT32_MAX, 65}, 4},
     {"expert_count", {1000000000, UINT32_MAX}, 2},
     {"expert_used_count", {1000000000, UINT32_MAX, 99, 0}, 4},
 };

@@ -333,6 +333,8 @@ SETTING_TEST(gemma4_exact, "gemma4-dense-keqv", TDM_TIER_EXACT, NULL, TDM_DTYPE_
 SETTING_TEST(gemma4_fast, "gemma4-ple-shared", TDM_TIER_FAST, NULL, TDM_DTYPE_BF16, false)
 SETTING_TEST(qwen3_exact, "qwen3", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, false)
 SETTING_TEST(qwen3_fast, "qwen3", TDM_TIER_FAST, NULL, TDM_DTYPE_BF16, false)
+SETTING_TEST(qwen3_next_exact, "qwen3-next", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, false)
+SETTING_TEST(qwen3_5_fast, "qwen3_5", TDM_TIER_FAST, NULL, TDM_DTYPE_BF16, false)
 
 /* The comparison itself can fail: one bit of one reference logit is turned. */
 static void turned_bit(void **state) {
@@ -365,6 +367,7 @@ int main(void) {
         cmocka_unit_test(mistral_exact),        cmocka_unit_test(mistral_fast),
         cmocka_unit_test(gemma4_exact),         cmocka_unit_test(gemma4_fast),
         cmocka_unit_test(qwen3_exact),          cmocka_unit_test(qwen3_fast),
+        cmocka_unit_test(qwen3_next_exact),     cmocka_unit_test(qwen3_5_fast),
         cmocka_unit_test(a_turned_bit_is_seen),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));

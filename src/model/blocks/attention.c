@@ -4,7 +4,7 @@
  * implies is the cache's and the kernel's business.
  *
  *   h -> q, k, v -> (norm per head) -> (rope) -> k, v into the caches -> read per row over its own
- * cache -> o */
+ * cache -> (* sigmoid of a gate that q's product brings) -> o */
 #include "model/blocks/attention.h"
 
 #include "model/blocks/names.h"
@@ -19,6 +19,7 @@
 /* Where a step's q, k, v and what attention read lie in the scratch: packed one after another. */
 typedef struct planes {
     float *q, *k, *v, *mixed;
+    float *woven, *gate; /* [n, 2 * ld_q], [n, ld_q]: only where there is a gate */
     int64_t ld_q, ld_k, ld_v, ld_mixed;
 } planes;
 
@@ -35,14 +36,18 @@ static planes cut(const tdm_attention_block *block, const tdm_step_ctx *ctx) {
     p.k = p.q + n * p.ld_q;
     p.v = p.k + n * p.ld_k;
     p.mixed = p.v + n * p.ld_v;
+    p.woven = p.mixed + n * p.ld_mixed;
+    p.gate = p.woven + 2 * n * p.ld_q;
     return p;
 }
 
 static tdm_mixer_sizes attention_sizes(const void *any, const tdm_dims *dims) {
-    const tdm_heads_spec *heads = &((const tdm_attention_block *)any)->heads;
+    const tdm_attention_block *block = any;
+    const tdm_heads_spec *heads = &block->heads;
     int64_t per_head = (int64_t)heads->dim + heads->value_dim;
     int64_t mixed = (int64_t)heads->n * heads->value_dim;
-    return (tdm_mixer_sizes){.scratch = ((int64_t)heads->n + heads->n_kv) * per_head,
+    int64_t gated = block->has_gate ? 3 * (int64_t)heads->n * heads->dim : 0;
+    return (tdm_mixer_sizes){.scratch = ((int64_t)heads->n + heads->n_kv) * per_head + gated,
                              .widest = mixed > dims->hidden ? mixed : dims->hidden};
 }
 
@@ -62,7 +67,7 @@ static tdm_kv_geometry attention_geometry(const void *any, const tdm_dims *dims,
 
 static tdm_status load_qkv(tdm_attention_block *block, tdm_loader *loader, const tdm_dims *dims,
                            const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
-    int64_t q_dim = (int64_t)block->heads.n * block->heads.dim;
+    int64_t q_dim = (int64_t)block->heads.n * block->heads.dim * (block->has_gate ? 2 : 1);
     int64_t k_dim = (int64_t)block->heads.n_kv * block->heads.dim;
     int64_t v_dim = (int64_t)block->heads.n_kv * block->heads.value_dim;
     int64_t hidden = dims->hidden;
@@ -124,6 +129,8 @@ static tdm_status attention_load(void *any, tdm_loader *loader, const tdm_dims *
     block->owns_cache = place->owns_cache;
     block->is_k_eq_v = layer->is_k_eq_v;
     block->has_value_norm = spec->has_value_norm;
+    block->has_gate = spec->has_output_gate;
+    TDM_CHECK(!block->has_gate || block->heads.dim == block->heads.value_dim);
     TDM_CHECK(!spec->is_qkv_fused || (block->owns_cache && !block->is_k_eq_v)); /* a family's */
     TDM_CHECK(!block->is_k_eq_v || block->heads.dim == block->heads.value_dim);
     TDM_TRY(load_qkv(block, loader, dims, spec, place->layer, err));
@@ -144,7 +151,8 @@ static void attention_unload(void *any, tdm_backend *backend) {
 static void project(const tdm_attention_block *block, const tdm_step_ctx *ctx, const planes *p,
                     const float *h) {
     const tdm_linear_part parts[3] = {
-        {&block->q.weight, block->q.bias, p->q, p->ld_q, false},
+        {&block->q.weight, block->q.bias, block->has_gate ? p->woven : p->q,
+         block->has_gate ? 2 * p->ld_q : p->ld_q, false},
         {&block->k.weight, block->k.bias, p->k, p->ld_k, false},
         {&block->v.weight, block->v.bias, p->v, p->ld_v, false},
     };
@@ -152,6 +160,13 @@ static void project(const tdm_attention_block *block, const tdm_step_ctx *ctx, c
     tdm_op_linear(ctx->backend, h, ctx->dims->hidden, ctx->n_tokens, parts, n_parts);
     if (block->owns_cache && block->is_k_eq_v) {
         memcpy(p->v, p->k, (size_t)(ctx->n_tokens * p->ld_k) * sizeof *p->v);
+    }
+    if (block->has_gate) {
+        int64_t dim = block->heads.dim;
+        const tdm_groups groups = {block->heads.n, dim, dim, 2 * dim};
+        tdm_op_regroup(ctx->backend, p->q, p->ld_q, p->woven, 2 * p->ld_q, ctx->n_tokens, &groups);
+        tdm_op_regroup(ctx->backend, p->gate, p->ld_q, p->woven + dim, 2 * p->ld_q, ctx->n_tokens,
+                       &groups);
     }
 }
 
@@ -245,7 +260,13 @@ static void attention_forward(const void *any, const tdm_step_ctx *ctx, const fl
         tdm_op_kv_write(ctx->backend, s->write_spans, ctx->n_rows);
     }
     tdm_op_attention(ctx->backend, s->read_spans, ctx->n_rows);
-    tdm_op_linear(ctx->backend, p.mixed, p.ld_mixed, ctx->n_tokens, &last, 1);
+    if (block->has_gate) {
+        static const tdm_activation SIGMOID = {.kind = TDM_GLU_SIGMOID};
+        tdm_op_glu_mul(ctx->backend, &SIGMOID, p.gate, p.ld_q, p.gate, p.ld_q, p.mixed, p.ld_mixed,
+                       ctx->n_tokens, p.ld_q);
+    }
+    tdm_op_linear(ctx->backend, block->has_gate ? p.gate : p.mixed, p.ld_mixed, ctx->n_tokens,
+                  &last, 1);
 }
 
 const tdm_mixer_ops TDM_MIXER_ATTENTION_OPS = {

@@ -21,6 +21,7 @@ typedef struct tdm_attention_block {
     bool owns_cache;   /* else k, v and k_norm are another layer's: none here */
     bool is_k_eq_v;    /* no v */
     bool has_value_norm;
+    bool has_gate; /* rows of q: each head's q, then its gate */
 } tdm_attention_block;
 
 #endif

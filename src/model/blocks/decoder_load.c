@@ -29,6 +29,7 @@ static tdm_status load_mixer(tdm_decoder *d, tdm_decoder_layer *layer, tdm_loade
     TDM_TRY(mixer->load(layer->mixer_block, loader, &d->dims, spec, &layer->place, err));
     sizes = mixer->sizes(layer->mixer_block, &d->dims);
     d->mixer.scratch = sizes.scratch > d->mixer.scratch ? sizes.scratch : d->mixer.scratch;
+    d->mixer.fixed = sizes.fixed > d->mixer.fixed ? sizes.fixed : d->mixer.fixed;
     d->mixer.widest = sizes.widest > d->mixer.widest ? sizes.widest : d->mixer.widest;
     return TDM_OK;
 }
@@ -137,20 +138,32 @@ static tdm_status load_ropes(tdm_decoder *d, tdm_loader *loader, const tdm_decod
 }
 
 /* Towers for pictures and sounds that a checkpoint brings beside its text: known, not run here. */
-static void drop_towers(tdm_loader *loader) {
-    static const char *const TOWERS[] = {"vision_tower.",       "multi_modal_projector.",
-                                         "model.vision_tower.", "model.multi_modal_projector.",
-                                         "embed_vision.",       "model.embed_vision.",
-                                         "audio_tower.",        "model.audio_tower.",
-                                         "embed_audio.",        "model.embed_audio.",
-                                         "vision_embedder.",    "model.vision_embedder."};
+static void drop_prefix(tdm_loader *loader, const char *prefix) {
     for (size_t i = 0; i < loader->n_tensors; i++) {
         const char *name = tdm_checkpoint_tensor_at(loader->checkpoint, i)->name;
-        for (size_t t = 0; t < sizeof TOWERS / sizeof TOWERS[0]; t++) {
-            if (strncmp(name, TOWERS[t], strlen(TOWERS[t])) == 0) {
-                loader->consumed[i] = 1;
-            }
+        if (strncmp(name, prefix, strlen(prefix)) == 0) {
+            loader->consumed[i] = 1;
         }
+    }
+}
+
+static void drop_towers(tdm_loader *loader) {
+    static const char *const TOWERS[] = {"vision_tower.",
+                                         "multi_modal_projector.",
+                                         "model.vision_tower.",
+                                         "model.multi_modal_projector.",
+                                         "embed_vision.",
+                                         "model.embed_vision.",
+                                         "audio_tower.",
+                                         "model.audio_tower.",
+                                         "embed_audio.",
+                                         "model.embed_audio.",
+                                         "vision_embedder.",
+                                         "model.vision_embedder.",
+                                         "visual.",
+                                         "model.visual."};
+    for (size_t t = 0; t < sizeof TOWERS / sizeof TOWERS[0]; t++) {
+        drop_prefix(loader, TOWERS[t]);
     }
 }
 
@@ -177,6 +190,10 @@ tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
         loader.is_plan = true;
     }
     find_text(&loader);
+    if (spec->has_mtp_tensors) {
+        drop_prefix(&loader, "mtp.");
+        drop_prefix(&loader, "model.mtp.");
+    }
     d->layers = tdm_arena_calloc(&d->arena, (size_t)config->n_layers, sizeof *d->layers);
     if (d->layers == NULL) {
         return tdm_fail_nomem(err, "a model's layers");

@@ -20,6 +20,13 @@ static float *take_floats(tdm_arena *arena, int64_t n, int64_t width) {
     return tdm_arena_alloc(arena, bytes, TDM_ALIGN_CACHE_LINE);
 }
 
+static float *take_mix(tdm_arena *arena, int64_t n, const tdm_mixer_sizes *sizes) {
+    int64_t count = 0;
+    return tdm_mul_i64(n, sizes->scratch, &count) && tdm_add_i64(count, sizes->fixed, &count)
+               ? take_floats(arena, 1, count)
+               : NULL;
+}
+
 static int32_t *take_ids(tdm_arena *arena, int64_t n, int64_t width) {
     int64_t count = 0;
     return tdm_mul_i64(n, width, &count) ? tdm_arena_calloc(arena, (size_t)count, sizeof(int32_t))
@@ -59,7 +66,7 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     memset(s, 0, sizeof *s);
     s->x = take_floats(arena, n, dims->hidden);
     s->h = take_floats(arena, n, dims->hidden);
-    s->mix = take_floats(arena, n, d->mixer.scratch);
+    s->mix = take_mix(arena, n, &d->mixer);
     s->gate = take_floats(arena, n, dims->inner_max);
     s->up = take_floats(arena, n, dims->inner_max);
     for (int32_t i = 0; i < d->n_ropes; i++) {

@@ -21,6 +21,7 @@ typedef struct tdm_mixer_place {
 
 typedef struct tdm_mixer_sizes {
     int64_t scratch; /* floats of tdm_scratch.mix for each token */
+    int64_t fixed;   /* and behind them, however many tokens a step has */
     int64_t widest;  /* longest row that a product of the block reads */
 } tdm_mixer_sizes;
 
@@ -42,6 +43,7 @@ typedef struct tdm_mixer_ops {
 
 extern const tdm_mixer_ops TDM_MIXER_ATTENTION_OPS; /* attention.c */
 extern const tdm_mixer_ops TDM_MIXER_CONV_OPS;      /* shortconv.c */
+extern const tdm_mixer_ops TDM_MIXER_DELTA_OPS;     /* gated_delta.c */
 
 const tdm_mixer_ops *tdm_mixer_ops_of(tdm_mixer mixer);
 

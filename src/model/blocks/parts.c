@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static tdm_status find(const tdm_loader *loader, const char *name,
-                       const tdm_checkpoint_tensor **out, tdm_error *err) {
+tdm_status tdm_part_find(const tdm_loader *loader, const char *name,
+                         const tdm_checkpoint_tensor **out, tdm_error *err) {
     *out = tdm_checkpoint_find(loader->checkpoint, name);
     if (*out != NULL) {
         return TDM_OK;
@@ -32,7 +32,7 @@ static tdm_status find_source(tdm_loader *loader, const char *name, int64_t n_ou
     const tdm_loader_part whole = {.n_out = n_out, .n_in = n_in};
     char full[TDM_LOADER_NAME_MAX];
     (void)snprintf(full, sizeof full, "%s.weight", name);
-    TDM_TRY(find(loader, full, out_tensor, err));
+    TDM_TRY(tdm_part_find(loader, full, out_tensor, err));
     return tdm_loader_source(loader, *out_tensor, &whole, out, err);
 }
 
@@ -144,7 +144,7 @@ tdm_status tdm_part_stacked(tdm_loader *loader, const char *name, const tdm_part
     const tdm_loader_part part = part_of(stack);
     const tdm_checkpoint_tensor *tensor = NULL;
     tdm_weight_source source;
-    TDM_TRY(find(loader, name, &tensor, err));
+    TDM_TRY(tdm_part_find(loader, name, &tensor, err));
     TDM_TRY(tdm_loader_source(loader, tensor, &part, &source, err));
     return init_rows(loader, tensor, stack, &source, out, err);
 }
@@ -157,9 +157,9 @@ tdm_status tdm_part_blocks(tdm_loader *loader, const char *name, const tdm_part_
     char full[TDM_LOADER_NAME_MAX];
     tdm_weight_source source;
     (void)snprintf(full, sizeof full, "%s_blocks", name);
-    TDM_TRY(find(loader, full, &blocks, err));
+    TDM_TRY(tdm_part_find(loader, full, &blocks, err));
     (void)snprintf(full, sizeof full, "%s_scales", name);
-    TDM_TRY(find(loader, full, &scales, err));
+    TDM_TRY(tdm_part_find(loader, full, &scales, err));
     TDM_TRY(tdm_loader_blocks(loader, blocks, scales, &part, &source, err));
     return init_rows(loader, blocks, stack, &source, out, err);
 }
@@ -204,7 +204,7 @@ tdm_status tdm_part_turned(tdm_loader *loader, const char *name, const tdm_part_
     const int64_t dims[3] = {stack->n_experts, stack->n_in, stack->n_rows};
     const int64_t n = n_taken(stack);
     const tdm_checkpoint_tensor *tensor = NULL;
-    TDM_TRY(find(loader, name, &tensor, err));
+    TDM_TRY(tdm_part_find(loader, name, &tensor, err));
     TDM_TRY(tdm_loader_check_shape(loader, tensor, 3, dims, err));
     if (!is_float(tensor->view.dtype)) {
         return fail_no_floats(loader, tensor, err);
@@ -236,7 +236,7 @@ tdm_status tdm_part_stack_vector(tdm_loader *loader, const char *name, const tdm
     const int64_t dims[2] = {stack->n_experts, stack->n_rows};
     const int64_t n = n_taken(stack);
     const tdm_checkpoint_tensor *tensor = NULL;
-    TDM_TRY(find(loader, name, &tensor, err));
+    TDM_TRY(tdm_part_find(loader, name, &tensor, err));
     TDM_TRY(tdm_loader_check_shape(loader, tensor, 2, dims, err));
     if (!is_float(tensor->view.dtype)) {
         return fail_no_floats(loader, tensor, err);
@@ -269,7 +269,7 @@ tdm_status tdm_part_stack_vector(tdm_loader *loader, const char *name, const tdm
 tdm_status tdm_part_vector(tdm_loader *loader, const char *name, int64_t n, const float **out,
                            tdm_error *err) {
     const tdm_checkpoint_tensor *tensor = NULL;
-    TDM_TRY(find(loader, name, &tensor, err));
+    TDM_TRY(tdm_part_find(loader, name, &tensor, err));
     TDM_TRY(tdm_loader_check_shape(loader, tensor, 1, &n, err));
     return tdm_loader_floats(loader, tensor, n, out, err);
 }

@@ -7,6 +7,10 @@
 
 #include "model/blocks/loader.h"
 
+/* The tensor of a full name. Errors: TDM_E_FORMAT (missing). */
+TDM_NODISCARD tdm_status tdm_part_find(const tdm_loader *loader, const char *name,
+                                       const tdm_checkpoint_tensor **out, tdm_error *err);
+
 /* The matrix "NAME.weight", [n_out, n_in], quantized or not. Errors as tdm_loader_linear. The caller
  * deinits. */
 TDM_NODISCARD tdm_status tdm_part_matrix(tdm_loader *loader, const char *name, int64_t n_out,

@@ -26,7 +26,7 @@ typedef struct tdm_experts_scratch {
 typedef struct tdm_scratch {
     float *x;   /* [n, hidden]: the residual */
     float *h;   /* [n, hidden]: normed input of a block */
-    float *mix; /* [n, widest mixer's scratch]: each mixer cuts it as it likes */
+    float *mix; /* [n, widest mixer's scratch] and its fixed part: each mixer cuts it as it likes */
     tdm_experts_scratch experts;
     float *gate;                      /* [n, intermediate] */
     float *up;                        /* [n, intermediate] */

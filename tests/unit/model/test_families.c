@@ -542,6 +542,70 @@ static void foreign_factors_are_refused(void **state) {
     refuse(&config, "logit_scale");
 }
 
+/* Each fourth layer is attention, the others are what the config says of heads and taps. */
+static tdm_model_config linear(const char *family, tdm_container container) {
+    tdm_model_config config = plain(family, container);
+    config.has_output_gate = true;
+    config.rotary_dim = 8;
+    config.experts.n = strcmp(family, "qwen3_5") == 0 || strcmp(family, "qwen35") == 0 ? 0 : 8;
+    config.experts.n_used = config.experts.n > 0 ? 2 : 0;
+    config.linear = (tdm_linear_config){
+        .n_key_heads = 2, .n_value_heads = 4, .key_dim = 8, .value_dim = 16, .n_taps = 4};
+    for (int32_t i = 0; i < config.n_layers; i++) {
+        config.linear.is_linear[i] = i % 4 != 3;
+    }
+    return config;
+}
+
+static void qwens_with_linear_layers(void **state) {
+    static const struct {
+        const char *hub, *gguf;
+        bool is_woven, is_tiled; /* in which container: woven in the hub's, tiled in GGUF */
+        bool has_experts;
+    } FAMILIES[] = {{"qwen3_next", "qwen3next", true, false, true},
+                    {"qwen3_5", "qwen35", false, true, false},
+                    {"qwen3_5_moe", "qwen35moe", false, true, true}};
+    (void)state;
+    for (size_t i = 0; i < SUPPORT_LEN(FAMILIES); i++) {
+        tdm_model_config config = linear(FAMILIES[i].hub, TDM_CONTAINER_SAFETENSORS);
+        describe(&config);
+        assert_int_equal(spec.layers[2].mixer, TDM_MIXER_DELTA);
+        assert_int_equal(spec.layers[3].mixer, TDM_MIXER_ATTENTION);
+        assert_int_equal(spec.layers[0].has_experts, FAMILIES[i].has_experts);
+        assert_true(spec.norm_offset == 1.0F && spec.has_output_gate && spec.has_mtp_tensors);
+        assert_int_equal(spec.rotary_dim, 8);
+        assert_int_equal(spec.delta.n_value_heads, 4);
+        assert_int_equal(spec.delta.is_qkvz_woven, FAMILIES[i].is_woven);
+        assert_int_equal(spec.delta.is_ba_woven, FAMILIES[i].is_woven);
+        assert_false(spec.delta.is_tiled);
+        config = linear(FAMILIES[i].gguf, TDM_CONTAINER_GGUF);
+        describe(&config);
+        assert_true(spec.norm_offset == 0.0F);
+        assert_false(spec.delta.is_qkvz_woven);
+        assert_int_equal(spec.delta.is_ba_woven, FAMILIES[i].is_woven);
+        assert_int_equal(spec.delta.is_tiled, FAMILIES[i].is_tiled);
+        assert_true(spec.experts.n == 0 || spec.experts.is_renormalized);
+        config = linear(FAMILIES[i].hub, TDM_CONTAINER_SAFETENSORS);
+        config.has_output_gate = false;
+        refuse(&config, "attn_output_gate");
+        config = linear(FAMILIES[i].hub, TDM_CONTAINER_SAFETENSORS);
+        config.linear.value_dim = TDM_HEAD_DIM_MAX + 1;
+        refuse(&config, "linear_key_head_dim");
+        config = linear(FAMILIES[i].hub, TDM_CONTAINER_SAFETENSORS);
+        config.linear.n_taps = TDM_CONV_TAPS_MAX + 1;
+        refuse(&config, "linear_conv_kernel_dim");
+        config = linear(FAMILIES[i].hub, TDM_CONTAINER_SAFETENSORS);
+        config.hidden_act = "gelu";
+        refuse(&config, "hidden_act");
+    }
+    tdm_model_config config = plain("llama", TDM_CONTAINER_SAFETENSORS);
+    config.linear.is_linear[1] = 1;
+    refuse(&config, "layer_types");
+    config = plain("llama", TDM_CONTAINER_SAFETENSORS);
+    config.has_output_gate = true;
+    refuse(&config, "attn_output_gate");
+}
+
 static void every_family_has_a_name(void **state) {
     size_t n = 0;
     (void)state;
@@ -551,6 +615,9 @@ static void every_family_has_a_name(void **state) {
         if (tdm_graph_describe(&config, &spec, NULL) != TDM_OK) {
             config.experts.n = 8; /* a family of experts */
             config.experts.n_used = 2;
+            config.has_output_gate =
+                strncmp(config.family, "qwen3_", 6) == 0 && strcmp(config.family, "qwen3_moe") != 0;
+            config.experts.n = strcmp(config.family, "qwen3_5") == 0 ? 0 : 8;
             describe(&config);
         }
         for (size_t i = 0; i < n; i++) {
@@ -576,6 +643,7 @@ int main(void) {
         cmocka_unit_test(what_single_layers_have_is_refused),
         cmocka_unit_test(minicpm_has_three_factors),
         cmocka_unit_test(foreign_factors_are_refused),
+        cmocka_unit_test(qwens_with_linear_layers),
         cmocka_unit_test(every_family_has_a_name),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
