@@ -117,18 +117,19 @@ static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
 }
 
 /* A layer's own heads, which the config's may not be. */
-static tdm_status check_layer_heads(const tdm_heads_spec *heads, tdm_error *err) {
+static tdm_status check_layer_heads(const tdm_heads_spec *heads, int32_t layer, tdm_error *err) {
     if (heads->dim < 1 || heads->dim % 2 != 0 || heads->dim > TDM_HEAD_DIM_MAX ||
         heads->value_dim < 1 || heads->value_dim > TDM_HEAD_DIM_MAX) {
         (void)tdm_fail(err, TDM_E_UNSUPPORTED, "heads of %d values", (int)heads->dim);
         tdm_err_limit(err, "even, at most %d", TDM_HEAD_DIM_MAX);
-        return TDM_E_UNSUPPORTED;
+    } else if (heads->n_kv < 1 || heads->n % heads->n_kv != 0) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "%d query heads do not divide into %d key heads",
+                       (int)heads->n, (int)heads->n_kv);
+    } else {
+        return TDM_OK;
     }
-    if (heads->n_kv < 1 || heads->n % heads->n_kv != 0) {
-        return tdm_fail(err, TDM_E_UNSUPPORTED, "%d query heads do not divide into %d key heads",
-                        (int)heads->n, (int)heads->n_kv);
-    }
-    return TDM_OK;
+    tdm_err_where(err, "config: heads of layer %d", (int)layer);
+    return TDM_E_UNSUPPORTED;
 }
 
 /* A size that single layers have, for a family that knows one for all. */
@@ -217,7 +218,7 @@ static tdm_status check_honoured(const tdm_model_config *config, const tdm_decod
     for (int32_t i = 0; i < config->n_layers; i++) {
         const tdm_layer_spec *layer = &spec->layers[i];
         if (layer->mixer == TDM_MIXER_ATTENTION) {
-            TDM_TRY(check_layer_heads(&layer->heads, err));
+            TDM_TRY(check_layer_heads(&layer->heads, i, err));
         }
         if (layer->has_donor &&
             (layer->donor < 0 || layer->donor >= i || spec->layers[layer->donor].has_donor)) {

@@ -4,9 +4,8 @@
  * it and share no byte, every name is found again, every getter stays inside; memory is
  * proportional to the input and all given back; opening the same bytes as a checkpoint and reading
  * its configuration agrees. */
-#include "formats/config.h"
 #include "formats/gguf.h"
-#include "model/model.h"
+#include "fuzz/config_laws.h"
 #include "unit/formats/mem_fs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -101,13 +100,7 @@ static void check_checkpoint(bool is_parsed, const uint8_t *data, size_t size) {
             TDM_CHECK(generation.top_k >= -1 && !(generation.temperature < 0.0));
         }
         if (tdm_model_config_read(&config, checkpoint, &err) == TDM_OK) {
-            TDM_CHECK(config.n_layers >= 1 && config.n_layers <= TDM_CONFIG_LAYERS_MAX);
-            TDM_CHECK(config.n_heads % config.n_kv_heads == 0 && config.head_dim >= 1);
-            TDM_CHECK(config.rope.theta > 0.0 && config.rope.factor > 0.0);
-            TDM_CHECK(config.norm_eps > 0.0 && config.n_vocab >= 1);
-            if (tdm_graph_can_run(&config, &err) != TDM_OK) {
-                TDM_CHECK(err.what[0] != '\0' && err.where[0] != '\0');
-            }
+            config_laws(&config);
         }
     }
     tdm_checkpoint_close(checkpoint);

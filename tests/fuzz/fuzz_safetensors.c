@@ -4,9 +4,9 @@
  * folder: u16 length and text of config.json, u16 length and text of the index, and the shard
  * a.safetensors. Properties: a refusal says where; accepted views lie inside the file and share no
  * byte, every name is found again; memory is bounded and given back. */
-#include "formats/config.h"
 #include "formats/inspect.h"
 #include "formats/safetensors.h"
+#include "fuzz/config_laws.h"
 #include "unit/formats/mem_fs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -83,11 +83,7 @@ static void check_folder(const tdm_checkpoint *checkpoint, const uint8_t *shard,
     tdm_checkpoint_inspect(checkpoint, &counts);
     TDM_CHECK(counts.total.n_tensors == tdm_checkpoint_n_tensors(checkpoint));
     if (tdm_model_config_read(&config, checkpoint, &err) == TDM_OK) {
-        TDM_CHECK(config.n_layers >= 1 && config.n_layers <= TDM_CONFIG_LAYERS_MAX);
-        TDM_CHECK(config.n_layer_types == 0 || config.n_layer_types == config.n_layers);
-        TDM_CHECK(config.n_heads % config.n_kv_heads == 0 && config.rotary_dim <= config.head_dim);
-        TDM_CHECK(config.rope.theta > 0.0 && config.rope.factor > 0.0 && config.norm_eps > 0.0);
-        TDM_CHECK(config.n_eos >= 0 && config.n_eos <= TDM_CONFIG_EOS_MAX);
+        config_laws(&config);
     } else {
         TDM_CHECK(err.what[0] != '\0' && err.where[0] != '\0');
     }

@@ -48,6 +48,17 @@ LLAMA = [
     ("llama.feed_forward_length", U32, 96), ("llama.attention.head_count", U32, 4),
     ("llama.attention.layer_norm_rms_epsilon", F32, 1e-5), ("llama.vocab_size", U32, 11),
 ]
+GEMMA4 = [(k.replace("llama", "gemma4"), t, "gemma4" if v == "llama" else v) for k, t, v in LLAMA] + [
+    ("gemma4." + k, t, v) for k, t, v in (
+        ("feed_forward_length", ARRAY, (I32, [96, 192])), ("attention.head_count_kv", ARRAY, (I32, [2, 1])),
+        ("attention.sliding_window_pattern", ARRAY, (BOOL, [1, 0])), ("attention.sliding_window", U32, 8),
+        ("attention.key_length", U32, 32), ("attention.value_length", U32, 32),
+        ("attention.key_length_swa", U32, 16), ("attention.value_length_swa", U32, 16),
+        ("rope.dimension_count", U32, 32), ("rope.dimension_count_swa", U32, 16),
+        ("rope.freq_base", F32, 1e6), ("rope.freq_base_swa", F32, 1e4), ("expert_count", U32, 4),
+        ("expert_used_count", U32, 2), ("expert_feed_forward_length", U32, 32),
+        ("attention.shared_kv_layers", U32, 0), ("embedding_length_per_layer_input", U32, 4))]
+GEMMA4 = [(k, t, v) for k, t, v in GEMMA4 if (k, t) != ("gemma4.feed_forward_length", U32)]
 ONE = [("token_embd.weight", [64, 11], 0, 64 * 11 * 4)]
 
 
@@ -86,6 +97,7 @@ def gguf_seeds():
     yield "ids", gguf(LLAMA + [("tokenizer.ggml.eos_token_id", U32, 2), ("tokenizer.ggml.bos_token_id", U32, 1),
                                ("llama.attention.head_count_kv", ARRAY, (I32, [2, 2])),
                                ("general.sampling.temp", F32, 0.7)], [("a", [1], 0, 4)])
+    yield "gemma4", gguf(GEMMA4, ONE + [("blk.1.attn_k.weight", [1], 0, 4), ("rope_freqs.weight", [16], 0, 64)])
 
 
 def safetensors(header, data=0):
@@ -144,6 +156,15 @@ def safetensors_seeds():
     yield "folder_layers", folder({**CONFIG, "sliding_window": 8, "layer_types":
                                    ["sliding_attention", "full_attention", "conv", "full_attention"],
                                    "temperature": 0.6, "top_k": 20, "do_sample": True}, index, good)
+    turn = {"full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+    yield "folder_gemma4", folder({**CONFIG, "model_type": "gemma4_text", "head_dim": 16, "global_head_dim": 32,
+                                   "num_global_key_value_heads": 1, "attention_k_eq_v": True, "rope_parameters": turn,
+                                   "num_kv_shared_layers": 1, "hidden_size_per_layer_input": 4, "sliding_window": 8,
+                                   "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2,
+                                   "moe_intermediate_size": 32, "use_double_wide_mlp": True}, index, good)
+    yield "folder_by_layer", folder({**CONFIG, "model_type": "gemma4_text", "per_layer_config":
+                                     {"1": {"head_dim": 32, "num_key_value_heads": 1}, "3": {}}}, index, good)
 
 
 def main():
