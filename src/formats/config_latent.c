@@ -16,6 +16,7 @@
 #define DIM_MAX 1048576.0
 #define HEAD_MAX 8192.0
 #define COUNT_MAX 65536.0
+#define GROUPS_MAX 256.0
 
 #define ROW(json, gguf, field, need, min, max)                                                     \
     { {json}, gguf, AT(field), TDM_FIELD_I32, need, min, max }
@@ -32,7 +33,7 @@ static const tdm_field FIELDS[] = {
     ROW("index_head_dim", "attention.indexer.key_length", latent.index_dim, TDM_NEED_NONE, 1,
         HEAD_MAX),
     ROW("index_topk", "attention.indexer.top_k", latent.index_topk, TDM_NEED_NONE, 1, DIM_MAX),
-    ROW("n_group", "expert_group_count", experts.n_groups, TDM_NEED_NONE, 1, COUNT_MAX),
+    ROW("n_group", "expert_group_count", experts.n_groups, TDM_NEED_NONE, 1, GROUPS_MAX),
     ROW("topk_group", "expert_group_used_count", experts.n_groups_used, TDM_NEED_NONE, 1,
         COUNT_MAX),
     ROW("n_shared_experts", "expert_shared_count", experts.n_shared, TDM_NEED_NONE, 0, COUNT_MAX),

@@ -11,15 +11,16 @@
 #include <string.h>
 
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_COHERE,         &TDM_FAMILY_COHERE2,    &TDM_FAMILY_GEMMA,
-    &TDM_FAMILY_GEMMA2,         &TDM_FAMILY_GEMMA3,     &TDM_FAMILY_GEMMA4,
-    &TDM_FAMILY_GEMMA4_UNIFIED, &TDM_FAMILY_GLM4,       &TDM_FAMILY_GRANITE,
-    &TDM_FAMILY_LFM2,           &TDM_FAMILY_LLAMA,      &TDM_FAMILY_MINICPM,
-    &TDM_FAMILY_MINISTRAL,      &TDM_FAMILY_MISTRAL,    &TDM_FAMILY_MIXTRAL,
-    &TDM_FAMILY_OLMO,           &TDM_FAMILY_OLMO2,      &TDM_FAMILY_OLMO3,
-    &TDM_FAMILY_PHI3,           &TDM_FAMILY_QWEN2,      &TDM_FAMILY_QWEN2_MOE,
-    &TDM_FAMILY_QWEN3,          &TDM_FAMILY_QWEN3_5,    &TDM_FAMILY_QWEN3_5_MOE,
-    &TDM_FAMILY_QWEN3_MOE,      &TDM_FAMILY_QWEN3_NEXT, &TDM_FAMILY_SMOLLM3,
+    &TDM_FAMILY_COHERE,        &TDM_FAMILY_COHERE2,        &TDM_FAMILY_DEEPSEEK_V3,
+    &TDM_FAMILY_GEMMA,         &TDM_FAMILY_GEMMA2,         &TDM_FAMILY_GEMMA3,
+    &TDM_FAMILY_GEMMA4,        &TDM_FAMILY_GEMMA4_UNIFIED, &TDM_FAMILY_GLM4,
+    &TDM_FAMILY_GLM4_MOE_LITE, &TDM_FAMILY_GLM_MOE_DSA,    &TDM_FAMILY_GRANITE,
+    &TDM_FAMILY_LFM2,          &TDM_FAMILY_LLAMA,          &TDM_FAMILY_MINICPM,
+    &TDM_FAMILY_MINISTRAL,     &TDM_FAMILY_MISTRAL,        &TDM_FAMILY_MIXTRAL,
+    &TDM_FAMILY_OLMO,          &TDM_FAMILY_OLMO2,          &TDM_FAMILY_OLMO3,
+    &TDM_FAMILY_PHI3,          &TDM_FAMILY_QWEN2,          &TDM_FAMILY_QWEN2_MOE,
+    &TDM_FAMILY_QWEN3,         &TDM_FAMILY_QWEN3_5,        &TDM_FAMILY_QWEN3_5_MOE,
+    &TDM_FAMILY_QWEN3_MOE,     &TDM_FAMILY_QWEN3_NEXT,     &TDM_FAMILY_SMOLLM3,
     &TDM_FAMILY_STARCODER2,
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
@@ -91,7 +92,7 @@ static tdm_status check_heads(const tdm_model_config *config, tdm_error *err) {
 
 /* What the reader found and no block has a place for: honoured or refused, never passed over. */
 static tdm_status check_fields(const tdm_model_config *config, tdm_error *err) {
-    if (config->value_dim != config->head_dim) {
+    if (config->value_dim != config->head_dim && config->latent.kv_rank == 0) {
         return refuse(config, err, "value_length", "values of another width than keys");
     }
     if (config->has_qk_norm_flag) {
@@ -196,6 +197,12 @@ static tdm_status check_honoured(const tdm_model_config *config, const tdm_decod
     }
     if (config->has_local_rope && spec->n_ropes < 2) {
         return refuse(config, err, "rope_parameters", "one rope for each type of layer");
+    }
+    if (config->latent.kv_rank != spec->latent.kv_rank) {
+        return refuse(config, err, "kv_lora_rank", "latent attention");
+    }
+    if (config->latent.index_topk != spec->latent.index_top_k) {
+        return refuse(config, err, "index_topk", "attention to chosen positions");
     }
     if (config->experts.n > 0 && spec->experts.n == 0) {
         return refuse(config, err,

@@ -14,6 +14,7 @@ typedef enum tdm_mixer {
     TDM_MIXER_ATTENTION,
     TDM_MIXER_CONV,
     TDM_MIXER_DELTA,
+    TDM_MIXER_LATENT,
     TDM_MIXER_COUNT
 } tdm_mixer;
 
@@ -35,6 +36,7 @@ typedef struct tdm_layer_spec {
     int32_t window;       /* 0: full */
     int32_t intermediate; /* of this layer's MLP; 0: the spec's */
     bool has_experts;     /* in place of the MLP */
+    bool shares_choice;   /* sees the positions that the last indexer before chose */
 } tdm_layer_spec;
 
 /* How many biases a linear has: by config, by habit of the family, or by what the file holds (GGUF
@@ -54,6 +56,7 @@ typedef enum tdm_block_template {
 /* Families whose files spell some roles in their own way: blocks/names.c has the rows. */
 typedef enum tdm_naming {
     TDM_NAMING_USUAL,
+    TDM_NAMING_DEEPSEEK,
     TDM_NAMING_GLM4,
     TDM_NAMING_LFM2,
     TDM_NAMING_QWEN_LINEAR,
@@ -99,7 +102,9 @@ typedef enum tdm_router_kind {
 typedef struct tdm_experts_spec {
     int32_t n, n_used;
     int32_t intermediate;
-    int32_t shared_intermediate; /* of the expert that every token takes, gated; 0: none */
+    int32_t shared_intermediate; /* of the expert that every token takes; 0: none */
+    bool is_shared_plain; /* its result is added as it is; else a gate of its own weighs it */
+    int32_t n_groups, n_groups_used; /* the choice is from the best groups; 0, 1: one group */
     tdm_router_kind router;
     tdm_bias_rule router_bias;
     bool is_beside;       /* an MLP, with norms of their own; the router reads the residual */
@@ -125,6 +130,16 @@ typedef struct tdm_ple_spec {
     int32_t dim;
     int32_t n_vocab;
 } tdm_ple_spec;
+
+/* Latent attention, of all layers that have it; heads are the layers'. */
+typedef struct tdm_latent_spec {
+    int32_t q_rank; /* 0: queries come straight from the hidden state */
+    int32_t kv_rank;
+    int32_t nope_dim, rope_dim; /* of a head, in this order */
+    float norm_eps;             /* of the norms in the low ranks */
+    tdm_bias_rule bias;         /* of the projections into low ranks and out of all heads */
+    int32_t index_heads, index_dim, index_top_k; /* 0: no indexer */
+} tdm_latent_spec;
 
 /* One decoder. Layer: the template with f = o(attention(q, k, v)), then with f = down(act(gate h) *
  * up h). Fields that tdm_decoder_spec_init leaves at zero mean "none". */
@@ -159,7 +174,9 @@ typedef struct tdm_decoder_spec {
     int32_t intermediate; /* of a dense MLP */
     int32_t conv_taps;    /* positions that a convolution sees, this one included */
     tdm_bias_rule conv_bias;
-    int32_t rotary_dim; /* leading values of a head that rotate */
+    tdm_latent_spec latent;
+    int32_t n_mtp_layers; /* in the file behind the layers: known and not run */
+    int32_t rotary_dim;   /* leading values of a head that rotate */
     int32_t n_ropes;
     tdm_rope_config ropes[TDM_SPEC_ROPES_MAX];
     int32_t rope_dims[TDM_SPEC_ROPES_MAX]; /* of each rope; 0: rotary_dim */
@@ -177,12 +194,15 @@ typedef struct tdm_family {
 
 extern const tdm_family TDM_FAMILY_COHERE;
 extern const tdm_family TDM_FAMILY_COHERE2;
+extern const tdm_family TDM_FAMILY_DEEPSEEK_V3;
 extern const tdm_family TDM_FAMILY_GEMMA;
 extern const tdm_family TDM_FAMILY_GEMMA2;
 extern const tdm_family TDM_FAMILY_GEMMA3;
 extern const tdm_family TDM_FAMILY_GEMMA4;
 extern const tdm_family TDM_FAMILY_GEMMA4_UNIFIED;
 extern const tdm_family TDM_FAMILY_GLM4;
+extern const tdm_family TDM_FAMILY_GLM4_MOE_LITE;
+extern const tdm_family TDM_FAMILY_GLM_MOE_DSA;
 extern const tdm_family TDM_FAMILY_GRANITE;
 extern const tdm_family TDM_FAMILY_LFM2;
 extern const tdm_family TDM_FAMILY_LLAMA;
@@ -230,6 +250,10 @@ void tdm_window_layers(const tdm_model_config *config, int32_t period, tdm_decod
 /* Of cohere and cohere2: all but windows. */
 TDM_NODISCARD tdm_status tdm_cohere_spec_init(const tdm_model_config *config,
                                               tdm_decoder_spec *spec, tdm_error *err);
+
+/* Of deepseek_v3, glm4_moe_lite and glm_moe_dsa: all of it but an indexer. */
+TDM_NODISCARD tdm_status tdm_deepseek_spec_init(const tdm_model_config *config,
+                                                tdm_decoder_spec *spec, tdm_error *err);
 
 /* Of gemma 1 to 3: everything that the three have in common, GELU and the scaled embedding
  * included. */

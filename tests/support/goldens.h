@@ -20,13 +20,16 @@ typedef struct support_golden {
 static const support_golden SUPPORT_GOLDENS[] = {
     {"cohere", TOL_GOLDEN_EXACT},
     {"cohere2", TOL_GOLDEN_EXACT},
+    {"deepseek-v3", TOL_GOLDEN_EXACT},
     {"gemma", TOL_GOLDEN_EXACT},
     {"gemma2", TOL_GOLDEN_EXACT},
     {"gemma3", TOL_GOLDEN_EXACT},
     {"gemma4-dense-keqv", TOL_GOLDEN_EXACT},
     {"gemma4-moe", TOL_GOLDEN_EXACT},
     {"gemma4-ple-shared", TOL_GOLDEN_EXACT},
+    {"glm-moe-dsa", TOL_GOLDEN_EXACT},
     {"glm4", TOL_GOLDEN_EXACT},
+    {"glm4-moe-lite", TOL_GOLDEN_EXACT},
     {"granite", TOL_GOLDEN_EXACT},
     {"lfm2", TOL_GOLDEN_EXACT},
     {"llama", TOL_GOLDEN_EXACT},
@@ -66,11 +69,14 @@ static const support_golden SUPPORT_CONVERTED[] = {
 /* goldens-gguf of the shared data: likewise, families by families. golden/test_gguf.c has
  * mistral-sliding too, whose file has lost its window. */
 static const support_golden SUPPORT_SHARED_GGUF[] = {
+    {"deepseek-v3", TOL_GOLDEN_EXACT},
     {"gemma2", TOL_GOLDEN_EXACT},
     {"gemma3", TOL_GOLDEN_EXACT},
     {"gemma4-dense-keqv", TOL_GOLDEN_EXACT},
     {"gemma4-moe", TOL_GOLDEN_EXACT},
     {"gemma4-ple-shared", TOL_GOLDEN_EXACT},
+    {"glm-moe-dsa", TOL_GOLDEN_EXACT},
+    {"glm4-moe-lite", TOL_GOLDEN_EXACT},
     {"lfm2", TOL_GOLDEN_EXACT},
     {"llama", TOL_GOLDEN_EXACT},
     {"llama3-rope", TOL_GOLDEN_EXACT},

@@ -252,6 +252,8 @@ static tdm_decoder *decoder_new(const tdm_alloc *alloc, const tdm_model_config *
         .n_experts = spec->experts.n,
         .n_experts_used = spec->experts.n_used,
         .norm_eps = (float)config->norm_eps,
+        .latent_eps = spec->latent.norm_eps,
+        .index_top_k = spec->latent.index_top_k,
         .attention_scale = spec->attention_scale,
         .attention_softcap = spec->attention_softcap,
         .activation = spec->activation,

@@ -137,7 +137,7 @@ static tdm_status load_ropes(tdm_decoder *d, tdm_loader *loader, const tdm_decod
     return TDM_OK;
 }
 
-/* Towers for pictures and sounds that a checkpoint brings beside its text: known, not run here. */
+/* Tensors that are known and not run here. */
 static void drop_prefix(tdm_loader *loader, const char *prefix) {
     for (size_t i = 0; i < loader->n_tensors; i++) {
         const char *name = tdm_checkpoint_tensor_at(loader->checkpoint, i)->name;
@@ -147,6 +147,18 @@ static void drop_prefix(tdm_loader *loader, const char *prefix) {
     }
 }
 
+/* Layers behind the last one, which predict further tokens. */
+static void drop_mtp(tdm_loader *loader, int32_t n_layers, int32_t n_mtp) {
+    bool is_gguf = tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF;
+    char prefix[64];
+    for (int32_t i = 0; i < n_mtp; i++) {
+        (void)snprintf(prefix, sizeof prefix, is_gguf ? "%sblk.%d." : "%slayers.%d.",
+                       is_gguf ? "" : loader->prefix, (int)(n_layers + i));
+        drop_prefix(loader, prefix);
+    }
+}
+
+/* Towers for pictures and sounds that a checkpoint brings beside its text: known, not run here. */
 static void drop_towers(tdm_loader *loader) {
     static const char *const TOWERS[] = {"vision_tower.",
                                          "multi_modal_projector.",
@@ -194,6 +206,7 @@ tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
         drop_prefix(&loader, "mtp.");
         drop_prefix(&loader, "model.mtp.");
     }
+    drop_mtp(&loader, config->n_layers, spec->n_mtp_layers);
     d->layers = tdm_arena_calloc(&d->arena, (size_t)config->n_layers, sizeof *d->layers);
     if (d->layers == NULL) {
         return tdm_fail_nomem(err, "a model's layers");

@@ -58,6 +58,23 @@ static bool take_experts(const tdm_dims *dims, tdm_arena *arena, tdm_experts_scr
            x->first != NULL;
 }
 
+/* True without an indexer, which needs none. */
+static bool take_choice(const tdm_dims *dims, tdm_arena *arena, tdm_choice_scratch *c, int64_t n) {
+    int64_t room = (int64_t)dims->index_top_k + TDM_CHOICE_PIECE;
+    c->top_k = dims->index_top_k;
+    if (c->top_k == 0) {
+        return true;
+    }
+    c->lists = take_ids(arena, n, c->top_k);
+    c->counts = take_ids(arena, n, 1);
+    c->scores = take_floats(arena, 1, room);
+    c->ids = take_ids(arena, 1, room);
+    for (int64_t i = 0; c->counts != NULL && i < n; i++) {
+        c->counts[i] = c->top_k;
+    }
+    return c->lists != NULL && c->counts != NULL && c->scores != NULL && c->ids != NULL;
+}
+
 /* Scratch for so much, from arena; false when memory is out. */
 static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s, int64_t n,
                          int64_t n_rows, int64_t n_logits) {
@@ -86,7 +103,8 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
         has_ropes = has_ropes && s->ropes[i] != NULL;
     }
     return s->x != NULL && s->h != NULL && s->mix != NULL &&
-           take_experts(dims, arena, &s->experts, n) && s->gate != NULL && s->up != NULL &&
+           take_experts(dims, arena, &s->experts, n) && take_choice(dims, arena, &s->choice, n) &&
+           s->gate != NULL && s->up != NULL &&
            (d->ple.dim == 0 || (s->ple != NULL && s->ple_work != NULL)) && has_ropes &&
            (s->branch != NULL || !d->has_branch) && s->wanted != NULL && s->positions != NULL &&
            s->tokens != NULL && s->write_spans != NULL && s->read_spans != NULL;

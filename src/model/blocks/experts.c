@@ -10,6 +10,7 @@
  * them, so they run here, on the owner thread. */
 #include "model/blocks/experts.h"
 
+#include "model/blocks/routing.h"
 #include "tensor/ops.h"
 
 #include <math.h>
@@ -72,6 +73,10 @@ void tdm_experts_choose(const tdm_router *router, float *scores, int32_t *ids, f
             scores[e] = (float)(1.0 / (1.0 + exp(-(double)scores[e])));
         }
     }
+    if (router->n_groups > 1) {
+        tdm_routing_close_groups(scores, router->correction, router->n, router->n_groups,
+                                 router->n_groups_used);
+    }
     choose_largest(router, scores, ids);
     if (router->kind == TDM_ROUTER_SIGMOID) {
         weigh_sigmoid(router, scores, ids, weights);
@@ -127,12 +132,15 @@ static void run_experts(const tdm_experts_block *block, const tdm_step_ctx *ctx,
     }
 }
 
-/* shared [n, hidden] times the sigmoid of its gate. */
+/* shared [n, hidden], times the sigmoid of its gate where it has one. */
 static void run_shared(const tdm_experts_block *block, const tdm_step_ctx *ctx, const float *h) {
     const tdm_experts_scratch *x = &ctx->scratch->experts;
     const tdm_linear_part part = {&block->shared_gate.weight, NULL, x->logits, 1, false};
     int64_t hidden = ctx->dims->hidden;
     tdm_mlp_run(&block->shared, ctx, h, ctx->n_tokens, (tdm_block_out){x->shared, false});
+    if (block->shared_gate.weight.data == NULL) {
+        return;
+    }
     tdm_op_linear(ctx->backend, h, hidden, ctx->n_tokens, &part, 1);
     for (int64_t t = 0; t < ctx->n_tokens; t++) {
         float gate = (float)(1.0 / (1.0 + exp(-(double)x->logits[t])));

@@ -13,6 +13,7 @@ typedef struct tdm_router {
     const float *correction; /* [n]: added to scores where experts are chosen, not where they are
                                 weighed; NULL: none */
     int32_t n, n_used;
+    int32_t n_groups, n_groups_used; /* 1: all experts are one group */
     tdm_router_kind kind;
     bool is_renormalized;
     float scale;          /* of all weights */
@@ -24,7 +25,7 @@ typedef struct tdm_experts_block {
     tdm_mlp_block *experts; /* [router.n]; in the loader's arena */
     bool has_shared;
     tdm_mlp_block shared;
-    tdm_linear shared_gate; /* [1, hidden] */
+    tdm_linear shared_gate; /* [1, hidden]; its weight has no data where nothing gates */
 } tdm_experts_block;
 
 TDM_NODISCARD tdm_status tdm_experts_load(tdm_experts_block *block, tdm_loader *loader,

@@ -11,6 +11,7 @@
  * Source of the names: spec/models.md 3.5 and 8; spec/gguf.md 2; spec/quantized-formats.md 1 and 3;
  * transformers, models/mixtral, models/gpt_oss, models/gemma4. */
 #include "model/blocks/experts.h"
+#include "model/blocks/names.h"
 #include "model/blocks/parts.h"
 
 #include "tensor/ops.h"
@@ -192,14 +193,19 @@ static tdm_status load_expert(const experts_place *place, int32_t expert, tdm_ml
 }
 
 static tdm_status load_shared(tdm_experts_block *block, tdm_loader *loader, const tdm_dims *dims,
-                              const tdm_experts_spec *spec, int32_t layer, tdm_error *err) {
-    const tdm_mlp_roles roles = {TDM_ROLE_SHARED_GATE, TDM_ROLE_SHARED_UP, TDM_ROLE_SHARED_DOWN};
-    if (spec->shared_intermediate == 0) {
+                              const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
+    const tdm_mlp_roles roles = {tdm_role_of(spec, TDM_ROLE_SHARED_GATE),
+                                 tdm_role_of(spec, TDM_ROLE_SHARED_UP),
+                                 tdm_role_of(spec, TDM_ROLE_SHARED_DOWN)};
+    if (spec->experts.shared_intermediate == 0) {
         return TDM_OK;
     }
     block->has_shared = true;
-    TDM_TRY(tdm_mlp_load(&block->shared, loader, &roles, dims->hidden, spec->shared_intermediate,
-                         TDM_BIAS_NONE, layer, err));
+    TDM_TRY(tdm_mlp_load(&block->shared, loader, &roles, dims->hidden,
+                         spec->experts.shared_intermediate, TDM_BIAS_NONE, layer, err));
+    if (spec->experts.is_shared_plain) {
+        return TDM_OK;
+    }
     return tdm_loader_linear(loader, TDM_ROLE_SHARED_MIX, layer, 1, dims->hidden, TDM_BIAS_NONE,
                              &block->shared_gate, err);
 }
@@ -209,6 +215,8 @@ static tdm_status load_router(const experts_place *place, tdm_router *router, td
     char name[NAME_MAX_BYTES];
     router->n = spec->n;
     router->n_used = spec->n_used;
+    router->n_groups = spec->n_groups;
+    router->n_groups_used = spec->n_groups_used;
     router->kind = spec->router;
     router->is_renormalized = spec->is_renormalized;
     router->scale = spec->routed_scale;
@@ -241,7 +249,7 @@ tdm_status tdm_experts_load(tdm_experts_block *block, tdm_loader *loader, const 
         TDM_TRY(load_expert(&place, e, &block->experts[e], err));
     }
     (void)tdm_loader_enter(loader, outer);
-    return load_shared(block, loader, dims, &spec->experts, layer, err);
+    return load_shared(block, loader, dims, spec, layer, err);
 }
 
 void tdm_experts_unload(tdm_experts_block *block, tdm_backend *backend) {

@@ -60,6 +60,12 @@ static const role_names ROLES[TDM_ROLE_COUNT] = {
     [TDM_ROLE_PLE_NORM] = {"layers.%d.post_per_layer_input_norm", "blk.%d.post_norm", true, true},
     [TDM_ROLE_CONV_IN] = {"layers.%d.conv.in_proj", "blk.%d.shortconv.in_proj", true, true},
     [TDM_ROLE_CONV_OUT] = {"layers.%d.conv.out_proj", "blk.%d.shortconv.out_proj", true, true},
+    [TDM_ROLE_DEEPSEEK_SHARED_GATE] = {"layers.%d.mlp.shared_experts.gate_proj",
+                                       "blk.%d.ffn_gate_shexp", true, true},
+    [TDM_ROLE_DEEPSEEK_SHARED_UP] = {"layers.%d.mlp.shared_experts.up_proj", "blk.%d.ffn_up_shexp",
+                                     true, true},
+    [TDM_ROLE_DEEPSEEK_SHARED_DOWN] = {"layers.%d.mlp.shared_experts.down_proj",
+                                       "blk.%d.ffn_down_shexp", true, true},
     [TDM_ROLE_GLM4_ATTENTION_POST_NORM] = {"layers.%d.post_self_attn_layernorm",
                                            "blk.%d.post_attention_norm", true, true},
     [TDM_ROLE_GLM4_MLP_POST_NORM] = {"layers.%d.post_mlp_layernorm", "blk.%d.post_ffw_norm", true,
@@ -83,6 +89,24 @@ static const role_names ROLES[TDM_ROLE_COUNT] = {
                               true, true},
     [TDM_ROLE_SHARED_MIX] = {"layers.%d.mlp.shared_expert_gate", "blk.%d.ffn_gate_inp_shexp", true,
                              true},
+    [TDM_ROLE_LATENT_Q_A] = {"layers.%d.self_attn.q_a_proj", "blk.%d.attn_q_a", true, true},
+    [TDM_ROLE_LATENT_Q_NORM] = {"layers.%d.self_attn.q_a_layernorm", "blk.%d.attn_q_a_norm", true,
+                                true},
+    [TDM_ROLE_LATENT_Q_B] = {"layers.%d.self_attn.q_b_proj", "blk.%d.attn_q_b", true, true},
+    [TDM_ROLE_LATENT_KV_A] = {"layers.%d.self_attn.kv_a_proj_with_mqa", "blk.%d.attn_kv_a_mqa",
+                              true, true},
+    [TDM_ROLE_LATENT_KV_NORM] = {"layers.%d.self_attn.kv_a_layernorm", "blk.%d.attn_kv_a_norm",
+                                 true, true},
+    [TDM_ROLE_LATENT_KV_B] = {"layers.%d.self_attn.kv_b_proj", "blk.%d.attn_kv_b", true, true},
+    [TDM_ROLE_LATENT_K_B] = {"layers.%d.self_attn.embed_q", "blk.%d.attn_k_b", true, true},
+    [TDM_ROLE_LATENT_V_B] = {"layers.%d.self_attn.unembed_out", "blk.%d.attn_v_b", true, true},
+    [TDM_ROLE_INDEX_Q] = {"layers.%d.self_attn.indexer.wq_b", "blk.%d.indexer.attn_q_b", true,
+                          true},
+    [TDM_ROLE_INDEX_K] = {"layers.%d.self_attn.indexer.wk", "blk.%d.indexer.attn_k", true, true},
+    [TDM_ROLE_INDEX_K_NORM] = {"layers.%d.self_attn.indexer.k_norm", "blk.%d.indexer.k_norm", true,
+                               true},
+    [TDM_ROLE_INDEX_WEIGHTS] = {"layers.%d.self_attn.indexer.weights_proj", "blk.%d.indexer.proj",
+                                true, true},
     [TDM_ROLE_MLP_POST_NORM] = {"layers.%d.post_feedforward_layernorm", "blk.%d.post_ffw_norm",
                                 true, true},
 };
@@ -172,6 +196,13 @@ static tdm_status fail_missing(const tdm_loader *loader, const char *name, tdm_e
     tdm_err_remedy(err,
                    "the checkpoint is incomplete or its config is another model's; fetch it again");
     return TDM_E_FORMAT;
+}
+
+tdm_status tdm_loader_require(const tdm_loader *loader, tdm_role role, int32_t layer,
+                              const tdm_checkpoint_tensor **out, tdm_error *err) {
+    char name[NAME_MAX_BYTES];
+    *out = find(loader, role, layer, "weight", name);
+    return *out != NULL ? TDM_OK : fail_missing(loader, name, err);
 }
 
 static void format_dims(char *out, size_t cap, const int64_t *dims, int32_t rank) {
@@ -277,6 +308,14 @@ static tdm_status load_bias(tdm_loader *loader, tdm_role role, int32_t layer, in
     return load_vector(loader, tensor, n, out, err);
 }
 
+/* Routers and indexers are small, and a rounding of their input sends tokens to other experts, or
+ * shows them other positions. */
+static bool is_chooser(tdm_role role) {
+    return role == TDM_ROLE_ROUTER || role == TDM_ROLE_SPARSE_ROUTER ||
+           role == TDM_ROLE_GPT_OSS_ROUTER || role == TDM_ROLE_GEMMA4_ROUTER ||
+           role == TDM_ROLE_INDEX_Q || role == TDM_ROLE_INDEX_K || role == TDM_ROLE_INDEX_WEIGHTS;
+}
+
 /* One matrix of tensor, which may be missing, becomes *out. */
 static tdm_status load_weight(tdm_loader *loader, const tdm_checkpoint_tensor *tensor,
                               const char *name, const tdm_loader_part *part, tdm_role role,
@@ -286,10 +325,8 @@ static tdm_status load_weight(tdm_loader *loader, const tdm_checkpoint_tensor *t
         return fail_missing(loader, name, err);
     }
     TDM_TRY(tdm_loader_source(loader, tensor, part, &source, err));
-    /* A router is small, and a rounding of its input sends tokens to other experts. */
-    source.is_exact = role == TDM_ROLE_ROUTER || role == TDM_ROLE_SPARSE_ROUTER ||
-                      role == TDM_ROLE_GPT_OSS_ROUTER || role == TDM_ROLE_GEMMA4_ROUTER ||
-                      role == TDM_ROLE_PLE_TABLE; /* gathered only: no layout of its own */
+    source.is_exact =
+        is_chooser(role) || role == TDM_ROLE_PLE_TABLE; /* gathered only: no layout of its own */
     if (source.mode == TDM_WEIGHT_PLAIN &&
         !loader->backend->ops->can_read(loader->backend, tensor->view.dtype)) {
         return fail_dtype(loader, tensor, err);

@@ -50,7 +50,22 @@ typedef enum tdm_role {
     TDM_ROLE_PLE_NORM,
     TDM_ROLE_CONV_IN, /* of a short convolution */
     TDM_ROLE_CONV_OUT,
+    TDM_ROLE_LATENT_Q_A, /* latent attention */
+    TDM_ROLE_LATENT_Q_NORM,
+    TDM_ROLE_LATENT_Q_B,
+    TDM_ROLE_LATENT_KV_A,
+    TDM_ROLE_LATENT_KV_NORM,
+    TDM_ROLE_LATENT_KV_B, /* keys and values of each head in turn, or the next two */
+    TDM_ROLE_LATENT_K_B,
+    TDM_ROLE_LATENT_V_B,
+    TDM_ROLE_INDEX_Q, /* its indexer */
+    TDM_ROLE_INDEX_K,
+    TDM_ROLE_INDEX_K_NORM,
+    TDM_ROLE_INDEX_WEIGHTS,
     /* Other spellings of roles above; blocks/names.h. */
+    TDM_ROLE_DEEPSEEK_SHARED_GATE,
+    TDM_ROLE_DEEPSEEK_SHARED_UP,
+    TDM_ROLE_DEEPSEEK_SHARED_DOWN,
     TDM_ROLE_GLM4_ATTENTION_POST_NORM,
     TDM_ROLE_GLM4_MLP_POST_NORM,
     TDM_ROLE_STARCODER2_UP,

@@ -8,6 +8,9 @@
 
 #define TDM_LOADER_NAME_MAX 160
 
+/* "ROLE.weight"; TDM_E_FORMAT where it is missing. */
+TDM_NODISCARD tdm_status tdm_loader_require(const tdm_loader *loader, tdm_role role, int32_t layer,
+                                            const tdm_checkpoint_tensor **out, tdm_error *err);
 /* Marks tensor as used; the first time its bytes and n_params weights are counted. */
 void tdm_loader_consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n_params);
 /* The n values of a tensor of floats, of whatever shape: borrowed when they are F32 already and

@@ -8,6 +8,7 @@ const tdm_mixer_ops *tdm_mixer_ops_of(tdm_mixer mixer) {
         [TDM_MIXER_ATTENTION] = &TDM_MIXER_ATTENTION_OPS,
         [TDM_MIXER_CONV] = &TDM_MIXER_CONV_OPS,
         [TDM_MIXER_DELTA] = &TDM_MIXER_DELTA_OPS,
+        [TDM_MIXER_LATENT] = &TDM_MIXER_LATENT_OPS,
     };
     TDM_CHECK(mixer < TDM_MIXER_COUNT); /* a family file's constant */
     return MIXERS[mixer];

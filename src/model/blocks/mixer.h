@@ -44,6 +44,7 @@ typedef struct tdm_mixer_ops {
 extern const tdm_mixer_ops TDM_MIXER_ATTENTION_OPS; /* attention.c */
 extern const tdm_mixer_ops TDM_MIXER_CONV_OPS;      /* shortconv.c */
 extern const tdm_mixer_ops TDM_MIXER_DELTA_OPS;     /* gated_delta.c */
+extern const tdm_mixer_ops TDM_MIXER_LATENT_OPS;    /* latent.c */
 
 const tdm_mixer_ops *tdm_mixer_ops_of(tdm_mixer mixer);
 

@@ -68,6 +68,14 @@ static tdm_tensor_view rows_of(const tdm_tensor_view *whole, int64_t row0, int64
     return part;
 }
 
+tdm_weight_source tdm_part_rows_of(const tdm_weight_source *whole, int64_t row0, int64_t n) {
+    tdm_weight_source part = *whole;
+    part.view = rows_of(&whole->view, row0, n);
+    part.scales = rows_of(&whole->scales, row0, n);
+    part.biases = rows_of(&whole->biases, row0, n);
+    return part;
+}
+
 tdm_status tdm_part_split(tdm_loader *loader, const char *name, int64_t n_in,
                           const tdm_part_rows *parts, int32_t n_parts, tdm_error *err) {
     const tdm_checkpoint_tensor *tensor = NULL;

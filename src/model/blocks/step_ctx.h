@@ -22,12 +22,26 @@ typedef struct tdm_experts_scratch {
     int32_t *first;    /* [experts + 1]: slots of each expert */
 } tdm_experts_scratch;
 
+/* Positions that an indexer scores at once; how many does not change what it chooses. */
+#define TDM_CHOICE_PIECE 4096
+
+/* What the last indexer of a step chose, and its room; all NULL where a model has none. A token
+ * with at most top_k positions up to its own has no list: it sees them all. */
+typedef struct tdm_choice_scratch {
+    int32_t top_k;
+    int32_t *lists;  /* [n, top_k]: positions, ascending */
+    int32_t *counts; /* [n]: top_k each */
+    float *scores;   /* [top_k + TDM_CHOICE_PIECE] */
+    int32_t *ids;    /* the same */
+} tdm_choice_scratch;
+
 /* Scratch of a graph, sized once by reserve for n tokens, rows and logits. All f32, row-major. */
 typedef struct tdm_scratch {
     float *x;   /* [n, hidden]: the residual */
     float *h;   /* [n, hidden]: normed input of a block */
     float *mix; /* [n, widest mixer's scratch] and its fixed part: each mixer cuts it as it likes */
     tdm_experts_scratch experts;
+    tdm_choice_scratch choice;
     float *gate;                      /* [n, intermediate] */
     float *up;                        /* [n, intermediate] */
     float *ple;                       /* [n, layers * dim]: each layer's own embeddings; or NULL */
@@ -48,6 +62,8 @@ typedef struct tdm_dims {
     int32_t inner_max;                 /* widest inside of any MLP or expert */
     int32_t n_experts, n_experts_used; /* 0: none */
     float norm_eps;
+    float latent_eps;    /* of norms in low ranks */
+    int32_t index_top_k; /* positions that an indexer chooses; 0: none does */
     float attention_scale;
     float attention_softcap; /* 0: none */
     tdm_activation activation;

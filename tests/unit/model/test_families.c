@@ -17,6 +17,16 @@
 static tdm_decoder_spec spec; /* too large for a stack frame */
 
 /* A plain config of 12 layers that every family accepts. */
+static bool is_latent(const char *family) {
+    static const char *const LATENT[] = {"deepseek_v3", "deepseek2", "glm4_moe_lite", "glm_moe_dsa",
+                                         "glm-dsa"};
+    bool is_one = false;
+    for (size_t i = 0; i < SUPPORT_LEN(LATENT); i++) {
+        is_one = is_one || strcmp(LATENT[i], family) == 0;
+    }
+    return is_one;
+}
+
 static tdm_model_config plain(const char *family, tdm_container container) {
     tdm_model_config config = {
         .family = family,
@@ -47,6 +57,20 @@ static tdm_model_config plain(const char *family, tdm_container container) {
         config.residual_multiplier = container == TDM_CONTAINER_GGUF ? 0.25 : 0.0;
         config.dim_model_base = container == TDM_CONTAINER_GGUF ? 0.0 : 48.0;
         config.logit_scale = container == TDM_CONTAINER_GGUF ? 2.0 : 0.0;
+    }
+    if (is_latent(family)) {
+        config.latent =
+            (tdm_latent_config){.q_rank = 24, .kv_rank = 32, .nope_dim = 10, .rope_dim = 6};
+        config.rotary_dim = 6;
+        config.value_dim = 12;
+        config.experts = (tdm_experts_config){.n = 8,
+                                              .n_used = 2,
+                                              .intermediate = 40,
+                                              .n_groups = 2,
+                                              .n_groups_used = 1,
+                                              .n_shared = 2,
+                                              .routed_scale = 1.5};
+        config.experts.is_dense[0] = 1;
     }
     return config;
 }
@@ -443,6 +467,84 @@ static void lfm2_convolves_where_the_config_says(void **state) {
     assert_int_equal(spec.intermediate, 128);
 }
 
+static void latent_attention(void **state) {
+    tdm_model_config config = plain("deepseek_v3", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    config.has_attention_bias = true;
+    config.n_mtp_layers = 1;
+    describe(&config);
+    assert_int_equal(spec.layers[0].mixer, TDM_MIXER_LATENT);
+    assert_false(spec.layers[0].has_experts);
+    assert_true(spec.layers[1].has_experts);
+    assert_int_equal(spec.pairing, TDM_ROPE_NEIGHBOURS);
+    assert_int_equal(spec.rope_dims[0], 6);
+    assert_int_equal(spec.latent.kv_rank, 32);
+    assert_int_equal(spec.latent.bias, TDM_BIAS_REQUIRED);
+    assert_int_equal(spec.latent.index_top_k, 0);
+    assert_int_equal(spec.n_mtp_layers, 1);
+    assert_true(spec.latent.norm_eps == 1e-6F && spec.attention_scale == 0.25F);
+    assert_int_equal(spec.experts.router, TDM_ROUTER_SIGMOID);
+    assert_int_equal(spec.experts.n_groups, 2);
+    assert_int_equal(spec.experts.shared_intermediate, 80);
+    assert_true(spec.experts.is_shared_plain && spec.experts.routed_scale == 1.5F);
+    /* Yarn scales the softmax by the square of its magnitude for all dimensions. */
+    config.rope = (tdm_rope_config){
+        .kind = TDM_ROPE_YARN, .factor = 40.0, .mscale = 1.0, .mscale_all_dim = 1.0};
+    config.latent.is_rope_halved = true;
+    describe(&config);
+    double m = 0.1 * log(40.0) + 1.0;
+    assert_true(fabs((double)spec.attention_scale - 0.25 * m * m) < 1e-7);
+    assert_int_equal(spec.pairing, TDM_ROPE_HALVES);
+    config.rope.mscale_all_dim = 0.0;
+    describe(&config);
+    assert_true(spec.attention_scale == 0.25F);
+}
+
+static void indexers(void **state) {
+    tdm_model_config config = plain("glm_moe_dsa", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    config.latent.index_heads = 4;
+    config.latent.index_dim = 8;
+    config.latent.index_topk = 12;
+    config.latent.is_index_shared[1] = 1;
+    describe(&config);
+    assert_int_equal(spec.latent.index_top_k, 12);
+    assert_int_equal(spec.latent.index_heads, 4);
+    assert_false(spec.layers[0].shares_choice);
+    assert_true(spec.layers[1].shares_choice);
+    config.latent.q_rank = 0;
+    refuse(&config, "q_lora_rank");
+    config.latent.q_rank = 24;
+    config.latent.index_dim = 1024;
+    refuse(&config, "index_head_dim");
+    config.latent.index_dim = 8;
+    config.family = "deepseek_v3"; /* whose reference knows no indexer */
+    refuse(&config, "index_topk");
+}
+
+static void what_latent_attention_refuses(void **state) {
+    tdm_model_config config = plain("deepseek_v3", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    config.latent.kv_rank = 0;
+    config.value_dim = config.head_dim;
+    refuse(&config, "kv_lora_rank");
+    config.latent.kv_rank = 600;
+    refuse(&config, "kv_lora_rank");
+    config.latent.kv_rank = 32;
+    config.latent.rope_dim = 5;
+    refuse(&config, "qk_rope_head_dim");
+    config.latent.rope_dim = 6;
+    config.has_mlp_bias = true;
+    refuse(&config, "mlp_bias");
+    config.has_mlp_bias = false;
+    config.experts.n_shared = 65536;
+    config.experts.intermediate = 1048576;
+    refuse(&config, "n_shared_experts");
+    config = plain("llama", TDM_CONTAINER_SAFETENSORS); /* a family that knows nothing of it */
+    config.latent.kv_rank = 32;
+    refuse(&config, "kv_lora_rank");
+}
+
 static void what_no_block_does_is_refused(void **state) {
     tdm_model_config config = plain("llama", TDM_CONTAINER_SAFETENSORS);
     (void)state;
@@ -639,6 +741,9 @@ int main(void) {
         cmocka_unit_test(knobs_of_the_dense_families),
         cmocka_unit_test(windows_by_period),
         cmocka_unit_test(lfm2_convolves_where_the_config_says),
+        cmocka_unit_test(latent_attention),
+        cmocka_unit_test(indexers),
+        cmocka_unit_test(what_latent_attention_refuses),
         cmocka_unit_test(what_no_block_does_is_refused),
         cmocka_unit_test(what_single_layers_have_is_refused),
         cmocka_unit_test(minicpm_has_three_factors),
