@@ -33,18 +33,19 @@ typedef enum tdm_weight_mode {
     TDM_WEIGHT_MXFP4,  /* E2M1 codes, an E8M0 scale for each 32 */
     TDM_WEIGHT_MXFP8,  /* E4M3 codes, an E8M0 scale for each 32 */
     TDM_WEIGHT_NVFP4,  /* E2M1 codes, an E4M3 scale for each 16, perhaps a scale of the tensor */
-    TDM_WEIGHT_FP8,    /* E4M3 codes, a scale for each 128 rows by 128 columns (DeepSeek's files) */
+    TDM_WEIGHT_FP8,    /* E4M3 codes, a scale for each block of rows by columns */
     TDM_WEIGHT_MODE_COUNT
 } tdm_weight_mode;
 
 /* The tensors that make one weight. All views are of rank 2 and borrowed for the life of the
  * weight. Codes lie in view, U32 [n_out, n_in * bits / 32], a little-endian stream of bits by row;
  * scales (and, for affine, biases) are [n_out, n_in / group]. fp8 differs: view is F8_E4M3
- * [n_out, n_in] and scales are [n_out / 128, n_in / 128], both rounded up. */
+ * [n_out, n_in] and scales are [n_out / group_rows, n_in / group], both rounded up. */
 typedef struct tdm_weight_source {
     tdm_weight_mode mode;
     int32_t bits;           /* of a code; plain: 0 */
-    int32_t group;          /* codes that share a scale; plain: 0 */
+    int32_t group;          /* codes of a row that share a scale; plain: 0 */
+    int32_t group_rows;     /* fp8: rows that share a scale; else 0 */
     tdm_tensor_view view;   /* plain: [n_out, n_in] */
     tdm_tensor_view scales; /* affine, fp8: F16, BF16 or F32; else U8 */
     tdm_tensor_view biases; /* affine only, of the scales' type */
@@ -53,6 +54,11 @@ typedef struct tdm_weight_source {
     bool is_exact;      /* activations are never rounded, whatever the tier: a router's choices */
     int64_t row_step;   /* above 1: of every view only rows row_first, row_first + row_step, ... */
     int64_t row_first;  /* below row_step */
+    bool is_transient;  /* the views live only until weight_init returns: the backend keeps what it
+                           needs. Rows of such a weight cannot be embedded */
+    const int32_t
+        *columns; /* [n_in] or NULL: weight column j multiplies x[columns[j]]; lives as long
+                               as the weight. Such a weight cannot be embedded either */
 } tdm_weight_source;
 
 /* A linear's weight or an embedding table: n_out rows of n_in. tensor/weight.h fills everything
@@ -63,6 +69,7 @@ typedef struct tdm_weight {
     tdm_dtype dtype; /* of data as the file has it */
     int32_t bits;
     int32_t group;
+    int32_t group_rows;
     int64_t n_out;
     int64_t n_in;
     const uint8_t *data; /* n_out rows of row_bytes, the file's own layout */
@@ -73,6 +80,8 @@ typedef struct tdm_weight {
     size_t scales_row_bytes; /* of biases too */
     float multiplier;        /* nvfp4: of every scale; else 1 */
     bool is_exact;
+    bool is_transient; /* data, scales and biases were lent until the end of weight_init */
+    const int32_t *columns;
     void *packed; /* backend's own layout, or NULL when it reads data */
     size_t packed_bytes;
     int32_t layout; /* the backend's name for how it reads this weight */

@@ -3,22 +3,12 @@
  * Reading and comparing of quantization settings. Nothing here is believed by a reader of weights:
  * shapes decide, and a config that contradicts them is an error with both values, since either of
  * the two is damaged. */
-#include "formats/quant_config.h"
+#include "formats/quant_config_priv.h"
 
 #include "base/arith.h"
 #include "tensor/weight.h"
 
 #include <string.h>
-
-static const struct {
-    const char *method;
-    const char *why;
-} REFUSED_METHODS[] = {
-    {"bitsandbytes", "its nf4 and int8 tables are stored for that library's kernels alone"},
-    {"awq", "its interleaved nibbles have no reader here"},
-    {"gptq", "its packed columns have no reader here"},
-    {"compressed-tensors", "its packed layouts have no reader here"},
-};
 
 static bool mode_named(const char *text, tdm_weight_mode *out) {
     for (int i = TDM_WEIGHT_AFFINE; i <= TDM_WEIGHT_NVFP4; ++i) {
@@ -82,39 +72,6 @@ static bool has_same_default(const tdm_json *a, const tdm_json *b) {
     return true;
 }
 
-/* Blocks of 128 by 128 are the only ones; a text that is silent means them. */
-static tdm_status check_fp8(const tdm_json *object, tdm_error *err) {
-    const tdm_json *sides = tdm_json_get(object, "weight_block_size");
-    for (uint32_t i = 0; sides != NULL && i < 2; ++i) {
-        int64_t side = 0;
-        if (!tdm_json_is(sides, TDM_JSON_ARRAY) || tdm_json_len(sides) != 2 ||
-            !tdm_json_as_i64(&sides->u.items[i], &side) || side != 128) {
-            return tdm_fail(err, TDM_E_UNSUPPORTED, "fp8 weights whose blocks are not 128 by 128");
-        }
-    }
-    return TDM_OK;
-}
-
-static tdm_status read_method(tdm_quant_config *out, tdm_error *err) {
-    const tdm_json *method = tdm_json_get(out->object, "quant_method");
-    if (method == NULL) {
-        return TDM_OK;
-    }
-    if (!tdm_json_is(method, TDM_JSON_STRING)) {
-        return tdm_fail(err, TDM_E_FORMAT, "quant_method is no text");
-    }
-    out->method = method->u.text;
-    for (size_t i = 0; i < sizeof REFUSED_METHODS / sizeof REFUSED_METHODS[0]; ++i) {
-        if (strcmp(out->method, REFUSED_METHODS[i].method) == 0) {
-            (void)tdm_fail(err, TDM_E_UNSUPPORTED, "weights quantized by %s: %s", out->method,
-                           REFUSED_METHODS[i].why);
-            tdm_err_remedy(err, "use the original checkpoint, an MLX one or a GGUF file");
-            return TDM_E_UNSUPPORTED;
-        }
-    }
-    return strcmp(out->method, "fp8") == 0 ? check_fp8(out->object, err) : TDM_OK;
-}
-
 static tdm_status fail_at(tdm_error *err, tdm_status status, const char *file, const char *key,
                           const char *entry) {
     tdm_err_where(err, "%.100s: %s%s%.80s", file, key, entry[0] != '\0' ? "." : "", entry);
@@ -158,20 +115,20 @@ tdm_status tdm_quant_config_read(tdm_quant_config *out, const tdm_json *config, 
                tdm_json_get(theirs, "quant_method") == NULL && !has_same_default(ours, theirs)) {
         status = tdm_fail(err, TDM_E_FORMAT,
                           "quantization and quantization_config state different defaults");
-    } else {
-        status = read_method(out, err);
+    } else if (tdm_json_get(out->object, "quant_method") != NULL) {
+        status = tdm_quant_method_read(out, err);
     }
     if (status != TDM_OK) {
         return fail_at(err, status, file, out->key, "");
     }
-    return out->method == NULL ? read_object(out, file, err) : TDM_OK;
+    return out->method == TDM_QUANT_METHOD_MLX ? read_object(out, file, err) : TDM_OK;
 }
 
 tdm_quant_answer tdm_quant_config_ask(const tdm_quant_config *config, const char *module,
                                       tdm_quant *out) {
     bool is_on = true;
     *out = config->default_quant;
-    if (config->object == NULL || config->method != NULL) {
+    if (config->object == NULL || config->method != TDM_QUANT_METHOD_MLX) {
         return TDM_QUANT_SILENT;
     }
     const tdm_json *entry = tdm_json_get(config->object, module);
@@ -183,6 +140,28 @@ tdm_quant_answer tdm_quant_config_ask(const tdm_quant_config *config, const char
         return TDM_QUANT_OFF;
     }
     return config->has_default ? TDM_QUANT_DEFAULT : TDM_QUANT_SILENT;
+}
+
+bool tdm_quant_config_leaves_out(const tdm_quant_config *config, const char *module) {
+    const tdm_json *list = tdm_json_get(config->object, "modules_to_not_convert");
+    size_t n = strlen(module);
+    if (list == NULL) {
+        list = tdm_json_get(config->object, "ignore");
+    }
+    for (uint32_t i = 0; tdm_json_is(list, TDM_JSON_ARRAY) && i < tdm_json_len(list); ++i) {
+        const tdm_json *entry = &list->u.items[i];
+        if (!tdm_json_is(entry, TDM_JSON_STRING) || entry->len == 0 || entry->len > n) {
+            continue;
+        }
+        size_t len = entry->len;
+        bool begins = strncmp(module, entry->u.text, len) == 0;
+        bool ends = strcmp(module + n - len, entry->u.text) == 0;
+        if ((begins && (len == n || module[len] == '.')) ||
+            (ends && (len == n || module[n - len - 1] == '.'))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 tdm_status tdm_quant_from_shapes(tdm_quant *out, int64_t n_in, int64_t words, int64_t groups,

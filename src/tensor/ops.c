@@ -61,6 +61,7 @@ void tdm_op_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
 tdm_status tdm_op_embed(tdm_backend *be, float *out, int64_t ld_out, const tdm_weight *table,
                         const int32_t *ids, int64_t n, float scale, tdm_error *err) {
     TDM_CHECK(table != NULL && table->data != NULL && n >= 0 && table->n_in <= ld_out);
+    TDM_CHECK(!table->is_transient && table->columns == NULL);
     for (int64_t i = 0; i < n; ++i) {
         if (ids[i] < 0 || (int64_t)ids[i] >= table->n_out) {
             (void)tdm_fail(err, TDM_E_ARG, "token id %d is outside the vocabulary", (int)ids[i]);

@@ -12,9 +12,6 @@
 
 #include <string.h>
 
-/* Rows and columns that share a scale of fp8. */
-#define FP8_SIDE 128
-
 const char *const TDM_WEIGHT_MODE_NAMES[TDM_WEIGHT_MODE_COUNT] = {
     [TDM_WEIGHT_PLAIN] = "plain", [TDM_WEIGHT_AFFINE] = "affine", [TDM_WEIGHT_MXFP4] = "mxfp4",
     [TDM_WEIGHT_MXFP8] = "mxfp8", [TDM_WEIGHT_NVFP4] = "nvfp4",   [TDM_WEIGHT_FP8] = "fp8",
@@ -31,7 +28,7 @@ bool tdm_weight_mode_allows(tdm_weight_mode mode, int32_t bits, int32_t group) {
     case TDM_WEIGHT_NVFP4:
         return bits == 4 && group == 16;
     case TDM_WEIGHT_FP8:
-        return bits == 8 && group == FP8_SIDE;
+        return bits == 8 && group >= 1;
     case TDM_WEIGHT_PLAIN:
     case TDM_WEIGHT_MODE_COUNT:
     default:
@@ -83,8 +80,9 @@ static tdm_status check_types(const tdm_weight_source *s, tdm_error *err) {
 }
 
 static tdm_status describe_fp8(const tdm_weight_source *s, tdm_weight *out, tdm_error *err) {
-    int64_t n_rows = (s->view.dims[0] - 1) / FP8_SIDE + 1;
-    int64_t n_columns = (s->view.dims[1] - 1) / FP8_SIDE + 1;
+    TDM_CHECK(s->group_rows >= 1);
+    int64_t n_rows = (s->view.dims[0] - 1) / s->group_rows + 1;
+    int64_t n_columns = (s->view.dims[1] - 1) / s->group + 1;
     if (s->scales.dims[0] != n_rows || s->scales.dims[1] != n_columns) {
         return tdm_fail(
             err, TDM_E_SHAPE, "weights [%lld, %lld] need scales [%lld, %lld], not [%lld, %lld]",
@@ -93,6 +91,7 @@ static tdm_status describe_fp8(const tdm_weight_source *s, tdm_weight *out, tdm_
     }
     out->bits = s->bits;
     out->group = s->group;
+    out->group_rows = s->group_rows;
     out->scales = s->scales.data;
     out->scales_dtype = s->scales.dtype;
     return TDM_OK;
@@ -139,10 +138,11 @@ static tdm_status describe_groups(const tdm_weight_source *s, tdm_weight *out, t
     return TDM_OK;
 }
 
-/* Every row_step-th row from row_first on; scales of fp8 belong to blocks of rows. */
+/* Every row_step-th row from row_first on; scales of fp8 belong to blocks of rows, and what is lent
+ * would have to be copied row by row. */
 static tdm_status take_rows(const tdm_weight_source *s, tdm_weight *out, tdm_error *err) {
     TDM_CHECK(s->row_first >= 0 && s->row_first < s->row_step);
-    if (s->mode == TDM_WEIGHT_FP8 || s->row_first >= out->n_out) {
+    if (s->mode == TDM_WEIGHT_FP8 || s->is_transient || s->row_first >= out->n_out) {
         return tdm_fail(err, TDM_E_UNSUPPORTED, "row %lld and each %lldth after it of %lld %s rows",
                         (long long)s->row_first, (long long)s->row_step, (long long)out->n_out,
                         TDM_WEIGHT_MODE_NAMES[s->mode]);
@@ -170,8 +170,11 @@ tdm_status tdm_weight_describe(const tdm_weight_source *source, tdm_weight *out,
                     .n_in = source->view.dims[1],
                     .data = source->view.data,
                     .multiplier = 1.0f,
-                    .is_exact = source->is_exact};
+                    .is_exact = source->is_exact,
+                    .is_transient = source->is_transient,
+                    .columns = source->columns};
     TDM_CHECK((uint32_t)w.dtype < (uint32_t)TDM_DTYPE_COUNT);
+    TDM_CHECK(!w.is_transient || w.mode == TDM_WEIGHT_AFFINE);
     status = check_matrix(&source->view, "a weight", &w.row_bytes, err);
     if (status == TDM_OK && w.mode != TDM_WEIGHT_PLAIN) {
         status = describe_groups(source, &w, err);
@@ -242,8 +245,8 @@ static void row_values(const tdm_weight *w, const uint8_t *row, const uint8_t *s
 
 float tdm_weight_fp8_scale(const tdm_weight *weight, int64_t row, int64_t column) {
     return scale_at(weight->scales_dtype,
-                    weight->scales + (size_t)(row / FP8_SIDE) * weight->scales_row_bytes,
-                    column / FP8_SIDE);
+                    weight->scales + (size_t)(row / weight->group_rows) * weight->scales_row_bytes,
+                    column / weight->group);
 }
 
 void tdm_weight_row(const tdm_weight *weight, int64_t row, float *out) {

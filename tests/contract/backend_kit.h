@@ -6,6 +6,7 @@
 #define TDM_TESTS_CONTRACT_BACKEND_KIT_H
 
 #include "contract/backend_kit_latent.h"
+#include "contract/backend_kit_lent.h"
 #include "contract/backend_kit_recurrent.h"
 #include "contract/backend_kit_weights.h"
 
@@ -752,6 +753,7 @@ static inline void backend_kit_run(const backend_kit *kit) {
     }
     kit_linear(kit);
     kit_linear_parts(kit);
+    kit_lent(kit);
     kit_embed(kit);
     kit_rows(kit);
     kit_activations(kit);

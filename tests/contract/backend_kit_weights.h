@@ -196,6 +196,7 @@ static inline tdm_weight_source kit_grouped_source(const kit_spec *spec, int64_t
         .mode = spec->mode,
         .bits = spec->bits,
         .group = spec->group,
+        .group_rows = spec->mode == TDM_WEIGHT_FP8 ? 128 : 0,
         .view = {TDM_DTYPE_U32, 2, {n_out, n_in / 32 * spec->bits}, out->bytes[0] + 1, bytes[0]},
         .scales = {spec->dtype, 2, {n_out, n_in / spec->group}, out->bytes[1] + 1, bytes[1]},
         .has_global_scale = spec->mode == TDM_WEIGHT_NVFP4,

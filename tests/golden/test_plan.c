@@ -181,6 +181,8 @@ static void test_checkpoints(void **state) {
     check_all(support_data_path(dir, "goldens"), SUPPORT_GOLDENS, SUPPORT_LEN(SUPPORT_GOLDENS), "");
     check_all(support_data_path(dir, "goldens-gguf"), SUPPORT_CONVERTED,
               SUPPORT_LEN(SUPPORT_CONVERTED), "model.gguf");
+    check_all(support_data_path(dir, "goldens-foreign"), SUPPORT_FOREIGN,
+              SUPPORT_LEN(SUPPORT_FOREIGN), "");
 }
 
 static void test_quantized(void **state) {

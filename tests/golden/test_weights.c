@@ -376,6 +376,13 @@ static void mlx_models_agree(void **state) {
     check_models(shared, SUPPORT_SHARED_MLX, SUPPORT_LEN(SUPPORT_SHARED_MLX), "");
 }
 
+static void foreign_models_agree(void **state) {
+    char dir[SUPPORT_PATH_MAX];
+    (void)state;
+    check_models(support_data_path(dir, "goldens-foreign"), SUPPORT_FOREIGN,
+                 SUPPORT_LEN(SUPPORT_FOREIGN), "");
+}
+
 static void gguf_models_agree(void **state) {
     char shared[SUPPORT_PATH_MAX];
     (void)state;
@@ -532,11 +539,9 @@ static void fp8_blocks_are_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlx_units_agree),
-        cmocka_unit_test(gguf_products_agree),
-        cmocka_unit_test(mlx_models_agree),
-        cmocka_unit_test(gguf_models_agree),
-        cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(mlx_units_agree),      cmocka_unit_test(gguf_products_agree),
+        cmocka_unit_test(mlx_models_agree),     cmocka_unit_test(gguf_models_agree),
+        cmocka_unit_test(foreign_models_agree), cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(fp8_blocks_are_read),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));

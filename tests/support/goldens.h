@@ -121,6 +121,30 @@ static const support_golden SUPPORT_SHARED_MLX[] = {
     {"qwen3-q5g128-f16", TOL_GOLDEN_EXACT},
 };
 
+/* tests/data/goldens-foreign: the layouts of other tool chains. */
+static const support_golden SUPPORT_FOREIGN[] = {
+    {"awq-llama-g32", TOL_GOLDEN_EXACT},
+    {"awq-qwen2-g64", TOL_GOLDEN_EXACT},
+    {"awq-qwen3-moe-g32", TOL_GOLDEN_EXACT},
+    {"ct-fp8-block", TOL_GOLDEN_EXACT},
+    {"ct-fp8-channel", TOL_GOLDEN_EXACT},
+    {"ct-fp8-tensor", TOL_GOLDEN_EXACT},
+    {"ct-int4-act-order", TOL_GOLDEN_EXACT},
+    {"ct-int4-asym-g64", TOL_GOLDEN_EXACT},
+    {"ct-int4-sym-g32", TOL_GOLDEN_EXACT},
+    {"ct-int8-channel", TOL_GOLDEN_EXACT},
+    {"ct-mxfp4", TOL_GOLDEN_EXACT},
+    {"ct-nvfp4", TOL_GOLDEN_EXACT},
+    {"ct-w8a8-int", TOL_GOLDEN_EXACT},
+    {"fp8-llama-block", TOL_GOLDEN_EXACT},
+    {"gptq-llama-2bit", TOL_GOLDEN_EXACT},
+    {"gptq-llama-3bit", TOL_GOLDEN_EXACT},
+    {"gptq-llama-act-order", TOL_GOLDEN_EXACT},
+    {"gptq-llama-g32", TOL_GOLDEN_EXACT},
+    {"gptq-llama-v2-channel", TOL_GOLDEN_EXACT},
+    {"gptq-qwen2-8bit", TOL_GOLDEN_EXACT},
+};
+
 /* clang-format on */
 
 #endif

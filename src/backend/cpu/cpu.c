@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The CPU backend's life: choosing a set of kernels, the table, weights and scratch. Refuses an
+ * The CPU backend's life: choosing a set of kernels, the table and scratch. Refuses an
  * instruction set that the machine lacks or that fails its proof. */
 #include "backend/cpu/cpu.h"
 
 #include "backend/cpu/cpu_priv.h"
-#include "base/arith.h"
 #include "tensor/dequant.h"
-#include "tensor/half.h"
 #include "tensor/ops.h"
 
 #include <stdio.h>
@@ -140,17 +138,20 @@ static void scratch_free(tdm_cpu *cpu) {
     tdm_mem_free_aligned(cpu->alloc, cpu->scratch, cpu->scratch_bytes * (size_t)cpu->n_threads, 64);
     tdm_mem_free_aligned(cpu->alloc, cpu->x8.q, cpu->x8_q_bytes, 64);
     tdm_mem_free_aligned(cpu->alloc, cpu->x8.blocks, cpu->x8_blocks_bytes, 64);
+    tdm_mem_free_aligned(cpu->alloc, cpu->gathered, cpu->gathered_bytes, 64);
     cpu->scratch = NULL;
+    cpu->gathered = NULL;
     cpu->x8 = (tdm_cpu_x8){0};
 }
 
 /* Replaces the scratch; on failure the old one stays. */
-static tdm_status cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, tdm_error *err) {
+tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, tdm_error *err) {
     tdm_cpu *cpu = tdm_cpu_of(be);
     tdm_cpu next = *cpu;
     n_max = tdm_cpu_max(n_max, cpu->n_max);
     width_max = tdm_cpu_max(width_max, cpu->width_max);
-    if (cpu->scratch != NULL && n_max == cpu->n_max && width_max == cpu->width_max) {
+    if (cpu->scratch != NULL && n_max == cpu->n_max && width_max == cpu->width_max &&
+        (cpu->gathered != NULL || !cpu->has_columns || width_max == 0)) {
         return TDM_OK;
     }
     if (n_max > INT32_MAX || width_max > INT32_MAX) {
@@ -164,6 +165,16 @@ static tdm_status cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max,
     next.x8_q_bytes = 0;
     next.x8_blocks_bytes = 0;
     next.scratch = NULL;
+    next.gathered = NULL;
+    next.gathered_bytes = 0;
+    if (cpu->has_columns && width_max > 0) {
+        next.gathered_bytes = (size_t)n_max * (size_t)width_max * sizeof(float);
+        next.gathered = tdm_mem_alloc_aligned(cpu->alloc, next.gathered_bytes, 64);
+        if (next.gathered == NULL) {
+            scratch_free(&next);
+            return tdm_fail_nomem(err, "activations in another order");
+        }
+    }
     if (be->tier == TDM_TIER_FAST && width_max > 0) {
         next.x8_q_bytes = (size_t)n_max * (size_t)next.x8.ld_q;
         next.x8_blocks_bytes = (size_t)n_max * (size_t)next.x8.ld_blocks * sizeof(tdm_cpu_x8_block);
@@ -190,85 +201,6 @@ static bool cpu_can_read(const tdm_backend *be, tdm_dtype dtype) {
     return tdm_dequant_can(dtype);
 }
 
-/* What the weight will be in this backend, its packed bytes included but not allocated. */
-static tdm_weight lay_out(const tdm_cpu *cpu, const tdm_weight *described) {
-    tdm_weight w = *described;
-    if (cpu->is_mapped && !tdm_cpu_is_int8(cpu, &w)) {
-        return w;
-    }
-    if (w.mode == TDM_WEIGHT_MXFP8 && cpu->base.tier != TDM_TIER_REFERENCE) {
-        w.packed_bytes = (size_t)w.n_out * (size_t)w.n_in * sizeof(uint16_t);
-    } else if (cpu->kernels.layout != NULL && tdm_cpu_is_int8(cpu, &w)) {
-        cpu->kernels.layout(&w, cpu->is_mapped);
-    }
-    return w;
-}
-
-static size_t cpu_weight_plan(const tdm_backend *be, const tdm_weight *weight) {
-    return lay_out((const tdm_cpu *)be, weight).packed_bytes;
-}
-
-typedef struct pack_run {
-    const tdm_cpu *cpu;
-    const tdm_weight *weight;
-} pack_run;
-
-static void pack_member(void *arg, int32_t idx, int32_t n_members) {
-    const pack_run *run = arg;
-    int64_t begin = 0;
-    int64_t end = 0;
-    int64_t n = (run->weight->n_out + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS;
-    tdm_cpu_share(n, idx, n_members, &begin, &end);
-    if (begin < end) {
-        run->cpu->kernels.pack(run->weight, begin, end);
-    }
-}
-
-/* Rows [begin, end) of an mxfp8 weight as BF16: four significant bits and a power of two fit, and
- * what is below BF16's least number is below 2^-133 (no sum of products in f32 can show it). */
-static void widen_member(void *arg, int32_t idx, int32_t n_members) {
-    const pack_run *run = arg;
-    const tdm_weight *w = run->weight;
-    uint16_t *rows = w->packed;
-    int64_t begin = 0;
-    int64_t end = 0;
-    tdm_cpu_share(w->n_out, idx, n_members, &begin, &end);
-    for (int64_t row = begin; row < end; ++row) {
-        const uint8_t *codes = w->data + (size_t)row * w->row_bytes;
-        const uint8_t *scales = w->scales + (size_t)row * w->scales_row_bytes;
-        for (int64_t i = 0; i < w->n_in; ++i) {
-            float value = tdm_e4m3_to_f32(codes[i]) * tdm_e8m0_to_f32(scales[i / w->group]);
-            rows[row * w->n_in + i] = tdm_bf16_from_f32(value);
-        }
-    }
-}
-
-static tdm_status cpu_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *err) {
-    tdm_cpu *cpu = tdm_cpu_of(be);
-    tdm_weight w = lay_out(cpu, weight);
-    if (w.packed_bytes > 0) {
-        w.packed = tdm_mem_alloc_aligned(cpu->alloc, w.packed_bytes, 64);
-        if (w.packed == NULL) {
-            return tdm_fail_nomem(err, "a packed weight");
-        }
-        pack_run run = {.cpu = cpu, .weight = &w};
-        tdm_team_run(be->team, w.mode == TDM_WEIGHT_MXFP8 ? widen_member : pack_member, &run);
-        if (w.mode == TDM_WEIGHT_MXFP8) { /* from now on a plain matrix of its own */
-            w.mode = TDM_WEIGHT_PLAIN;
-            w.dtype = TDM_DTYPE_BF16;
-            w.data = w.packed;
-            w.row_bytes = (size_t)w.n_in * sizeof(uint16_t);
-        }
-    }
-    *weight = w;
-    return TDM_OK;
-}
-
-static void cpu_weight_deinit(tdm_backend *be, tdm_weight *weight) {
-    tdm_mem_free_aligned(tdm_cpu_of(be)->alloc, weight->packed, weight->packed_bytes, 64);
-    *weight = (tdm_weight){0};
-}
-
 static void cpu_destroy(tdm_backend *be) {
     if (be != NULL) {
         tdm_cpu *cpu = tdm_cpu_of(be);
@@ -280,11 +212,11 @@ static void cpu_destroy(tdm_backend *be) {
 
 static const tdm_backend_ops OPS = {
     .name = cpu_name,
-    .reserve = cpu_reserve,
+    .reserve = tdm_cpu_reserve,
     .can_read = cpu_can_read,
-    .weight_plan = cpu_weight_plan,
-    .weight_init = cpu_weight_init,
-    .weight_deinit = cpu_weight_deinit,
+    .weight_plan = tdm_cpu_weight_plan,
+    .weight_init = tdm_cpu_weight_init,
+    .weight_deinit = tdm_cpu_weight_deinit,
     .linear = tdm_cpu_linear,
     .embed = tdm_cpu_embed,
     .rms_norm = tdm_cpu_rms_norm,
@@ -332,7 +264,7 @@ tdm_status tdm_cpu_backend_create_tampered(tdm_backend **out_backend, const tdm_
     }
     (void)snprintf(cpu->name, sizeof cpu->name, "cpu-%s", tdm_cpu_isa_name(cpu->isa));
     TDM_TRY_GOTO(status, tdm_team_create(&cpu->base.team, alloc, cpu->n_threads, err), done);
-    TDM_TRY_GOTO(status, cpu_reserve(&cpu->base, 1, 0, err), done);
+    TDM_TRY_GOTO(status, tdm_cpu_reserve(&cpu->base, 1, 0, err), done);
     *out_backend = &cpu->base;
     cpu = NULL;
 done:

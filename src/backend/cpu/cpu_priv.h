@@ -161,6 +161,9 @@ typedef struct tdm_cpu {
     tdm_cpu_x8 x8;
     size_t x8_q_bytes;
     size_t x8_blocks_bytes;
+    bool has_columns; /* a weight reads its activations in another order */
+    float *gathered;  /* [n_max, width_max] of them; NULL without such a weight */
+    size_t gathered_bytes;
     char name[24];
 } tdm_cpu;
 
@@ -201,6 +204,10 @@ static inline int64_t tdm_cpu_max(int64_t a, int64_t b) {
 bool tdm_cpu_is_int8(const tdm_cpu *cpu, const tdm_weight *weight);
 
 /* Table entries that need more than a row loop. */
+tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, tdm_error *err);
+size_t tdm_cpu_weight_plan(const tdm_backend *be, const tdm_weight *weight);
+tdm_status tdm_cpu_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *err);
+void tdm_cpu_weight_deinit(tdm_backend *be, tdm_weight *weight);
 void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
                     const tdm_linear_part *parts, int32_t n_parts);
 void tdm_cpu_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products: rounds activations where a part wants it, then splits output rows over the team. Owns
- * the split and nothing of the arithmetic: which thread, chunk or tile computes an output never
- * changes its bits. */
+ * Products: puts activations in the order of a weight's columns and rounds them, where a part wants
+ * it, then splits output rows over the team. Owns the split and nothing of the arithmetic: which
+ * thread, chunk or tile computes an output never changes its bits. */
 #include "backend/cpu/cpu_priv.h"
 
 #include <stdatomic.h>
@@ -94,13 +94,53 @@ static void quantize_member(void *arg, int32_t idx, int32_t n_members) {
     }
 }
 
-void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
-                    const tdm_linear_part *parts, int32_t n_parts) {
+typedef struct gather_run {
+    const float *x;
+    int64_t ld_x;
+    int64_t n;
+    int64_t n_in;
+    const int32_t *columns;
+    float *out; /* [n, n_in] */
+} gather_run;
+
+static void gather_member(void *arg, int32_t idx, int32_t n_members) {
+    const gather_run *run = arg;
+    int64_t begin = 0;
+    int64_t end = 0;
+    tdm_cpu_share(run->n, idx, n_members, &begin, &end);
+    for (int64_t t = begin; t < end; ++t) {
+        const float *x = run->x + t * run->ld_x;
+        float *out = run->out + t * run->n_in;
+        for (int64_t i = 0; i < run->n_in; ++i) {
+            out[i] = x[run->columns[i]];
+        }
+    }
+}
+
+/* Parts that read their activations in one order. */
+static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
+                         const tdm_linear_part *parts, int32_t n_parts) {
     tdm_cpu *cpu = tdm_cpu_of(be);
     int64_t n_in = parts[0].weight->n_in;
     linear_run run = {.cpu = cpu, .n_parts = n_parts, .n = n};
     bool any_int8 = false;
     TDM_CHECK(n <= cpu->n_max && n_in <= cpu->width_max);
+    if (parts[0].weight->columns != NULL) {
+        TDM_CHECK(cpu->gathered != NULL);
+        gather_run gather = {.x = x,
+                             .ld_x = ld_x,
+                             .n = n,
+                             .n_in = n_in,
+                             .columns = parts[0].weight->columns,
+                             .out = cpu->gathered};
+        if (n == 1) {
+            gather_member(&gather, 0, 1);
+        } else {
+            tdm_team_run(be->team, gather_member, &gather);
+        }
+        x = cpu->gathered;
+        ld_x = n_in;
+    }
     for (int32_t i = 0; i < n_parts; ++i) {
         const tdm_linear_part *p = &parts[i];
         run.is_int8[i] = tdm_cpu_is_int8(cpu, p->weight);
@@ -134,4 +174,15 @@ void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
     }
     atomic_init(&run.next, 0);
     tdm_team_run(be->team, linear_member, &run);
+}
+
+void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
+                    const tdm_linear_part *parts, int32_t n_parts) {
+    int32_t first = 0;
+    for (int32_t i = 1; i <= n_parts; ++i) {
+        if (i == n_parts || parts[i].weight->columns != parts[first].weight->columns) {
+            linear_alike(be, x, ld_x, n, parts + first, i - first);
+            first = i;
+        }
+    }
 }

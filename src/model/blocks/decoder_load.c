@@ -192,6 +192,25 @@ static void find_text(tdm_loader *loader) {
     }
 }
 
+static tdm_status load_all(tdm_decoder *d, tdm_loader *loader, const tdm_model_config *config,
+                           const tdm_decoder_spec *spec, const tdm_graph_options *options,
+                           tdm_error *err) {
+    d->layers = tdm_arena_calloc(&d->arena, (size_t)config->n_layers, sizeof *d->layers);
+    if (d->layers == NULL) {
+        return tdm_fail_nomem(err, "a model's layers");
+    }
+    TDM_TRY(load_ends(d, loader, config, spec, err));
+    TDM_TRY(tdm_ple_load(&d->ple, loader, &d->dims, spec, config->n_layers, err));
+    TDM_TRY(load_layers(d, loader, spec, options, err));
+    TDM_TRY(load_ropes(d, loader, spec, err));
+    TDM_TRY(tdm_loader_finish(loader, err));
+    for (int i = 0; i < TDM_SECTION_COUNT; i++) {
+        d->base.facts.weight_bytes += (size_t)loader->tally->stored_bytes[i];
+        d->base.facts.n_params += loader->tally->n_params[i];
+    }
+    return TDM_OK;
+}
+
 tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
                             const tdm_model_config *config, const tdm_decoder_spec *spec,
                             const tdm_graph_options *options, tdm_error *err) {
@@ -207,18 +226,7 @@ tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
         drop_prefix(&loader, "model.mtp.");
     }
     drop_mtp(&loader, config->n_layers, spec->n_mtp_layers);
-    d->layers = tdm_arena_calloc(&d->arena, (size_t)config->n_layers, sizeof *d->layers);
-    if (d->layers == NULL) {
-        return tdm_fail_nomem(err, "a model's layers");
-    }
-    TDM_TRY(load_ends(d, &loader, config, spec, err));
-    TDM_TRY(tdm_ple_load(&d->ple, &loader, &d->dims, spec, config->n_layers, err));
-    TDM_TRY(load_layers(d, &loader, spec, options, err));
-    TDM_TRY(load_ropes(d, &loader, spec, err));
-    TDM_TRY(tdm_loader_finish(&loader, err));
-    for (int i = 0; i < TDM_SECTION_COUNT; i++) {
-        d->base.facts.weight_bytes += (size_t)loader.tally->stored_bytes[i];
-        d->base.facts.n_params += loader.tally->n_params[i];
-    }
-    return TDM_OK;
+    tdm_status status = load_all(d, &loader, config, spec, options, err);
+    tdm_loader_release(&loader);
+    return status;
 }

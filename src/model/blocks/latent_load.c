@@ -112,6 +112,11 @@ static tdm_status load_fused(tdm_latent_block *block, tdm_loader *loader, int32_
     TDM_TRY(tdm_loader_require(loader, TDM_ROLE_LATENT_KV_B, layer, &from.tensor, err));
     TDM_TRY(tdm_loader_source(loader, from.tensor, &whole, &from.source, err));
     tdm_status status = tdm_weight_describe(&from.source, &from.described, err);
+    if (status == TDM_OK &&
+        from.source.columns != NULL) { /* its rows are read here, column by column */
+        status = tdm_fail(err, TDM_E_UNSUPPORTED, "tensor \"%.100s\": columns in another order",
+                          from.tensor->name);
+    }
     if (status != TDM_OK) {
         return tdm_loader_fail_at(loader, from.tensor, status, err);
     }

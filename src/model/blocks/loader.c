@@ -140,8 +140,9 @@ static bool spell(const tdm_loader *loader, tdm_role role, int32_t layer, const 
 
 static const tdm_checkpoint_tensor *find(const tdm_loader *loader, tdm_role role, int32_t layer,
                                          const char *suffix, char name[NAME_MAX_BYTES]) {
-    return spell(loader, role, layer, suffix, name) ? tdm_checkpoint_find(loader->checkpoint, name)
-                                                    : NULL;
+    return !spell(loader, role, layer, suffix, name) ? NULL
+           : strcmp(suffix, "weight") == 0           ? tdm_loader_find_weight(loader, name)
+                                           : tdm_checkpoint_find(loader->checkpoint, name);
 }
 
 void tdm_loader_consume(tdm_loader *loader, const tdm_checkpoint_tensor *tensor, int64_t n_params) {
@@ -179,8 +180,11 @@ bool tdm_loader_has(const tdm_loader *loader, tdm_role role, int32_t layer) {
 }
 
 void tdm_loader_drop(tdm_loader *loader, tdm_role role, int32_t layer) {
-    static const char *const SUFFIXES[] = {"weight", "scales", "biases", "global_scale",
-                                           "weight_scale_inv"};
+    static const char *const SUFFIXES[] = {
+        "weight",       "scales",           "biases",
+        "global_scale", "weight_scale_inv", "qzeros",
+        "g_idx",        "weight_scale",     "weight_zero_point",
+        "weight_shape", "weight_g_idx",     "weight_global_scale"};
     char name[NAME_MAX_BYTES];
     for (size_t i = 0; i < sizeof SUFFIXES / sizeof SUFFIXES[0]; i++) {
         const tdm_checkpoint_tensor *tensor = find(loader, role, layer, SUFFIXES[i], name);
@@ -325,6 +329,11 @@ static tdm_status load_weight(tdm_loader *loader, const tdm_checkpoint_tensor *t
         return fail_missing(loader, name, err);
     }
     TDM_TRY(tdm_loader_source(loader, tensor, part, &source, err));
+    if ((role == TDM_ROLE_EMBED || role == TDM_ROLE_PLE_TABLE) && source.is_transient) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "tensor \"%.100s\": an embedding in this layout",
+                       tensor->name);
+        return tdm_loader_fail_at(loader, tensor, TDM_E_UNSUPPORTED, err);
+    }
     source.is_exact =
         is_chooser(role) || role == TDM_ROLE_PLE_TABLE; /* gathered only: no layout of its own */
     if (source.mode == TDM_WEIGHT_PLAIN &&

@@ -99,10 +99,16 @@ typedef struct tdm_loader {
     bool
         is_plan; /* no byte of a tensor may be read: vectors are zeros, the backend packs nothing */
     tdm_quant_config quant; /* what config.json says about quantized weights */
+    void *block;            /* owned: the last weight that had to be stored in another layout */
+    size_t block_bytes;
+    const int32_t *columns; /* the last order of columns, [n_columns], in the arena */
+    int64_t n_columns;
 } tdm_loader;
 
 TDM_NODISCARD tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoint *checkpoint,
                                          tdm_backend *backend, tdm_arena *arena, tdm_error *err);
+/* Gives back what the loader itself owns; what it loaded stays. NULL-safe for a loader of zeros. */
+void tdm_loader_release(tdm_loader *loader);
 /* The weight [n_out, n_in] of role in layer (layer is ignored for roles outside layers), and its
  * bias by rule. Errors: TDM_E_FORMAT (missing), TDM_E_SHAPE, TDM_E_UNSUPPORTED (storage type),
  * TDM_E_NOMEM. The weight is the caller's to deinit through the backend; the bias lives in the

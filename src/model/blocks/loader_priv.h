@@ -32,6 +32,9 @@ typedef struct tdm_loader_part {
     int64_t n_in;
 } tdm_loader_part;
 
+/* "MODULE.weight", or what stands for it where another tool chain packed it. */
+const tdm_checkpoint_tensor *tdm_loader_find_weight(const tdm_loader *loader, const char *name);
+
 /* The tensors that make the matrix part of "MODULE.weight", which is weight; marks all of them as
  * used. Errors: TDM_E_SHAPE; TDM_E_FORMAT (half of a quantized set is missing; the config
  * contradicts the shapes); TDM_E_UNSUPPORTED. */
@@ -45,5 +48,12 @@ TDM_NODISCARD tdm_status tdm_loader_blocks(tdm_loader *loader, const tdm_checkpo
                                            const tdm_checkpoint_tensor *scales,
                                            const tdm_loader_part *part, tdm_weight_source *out,
                                            tdm_error *err);
+
+/* Weights of AWQ and GPTQ (is_columns: weight is "MODULE.qweight") and of compressed-tensors. What
+ * they become lives until the next call, or as long as the weight where it is no copy. */
+TDM_NODISCARD tdm_status tdm_loader_foreign(tdm_loader *loader, const tdm_checkpoint_tensor *weight,
+                                            const char *module, bool is_columns,
+                                            const tdm_loader_part *part, tdm_weight_source *out,
+                                            tdm_error *err);
 
 #endif

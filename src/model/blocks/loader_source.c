@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One weight from its tensors: M.weight alone, with M.weight_scale_inv (fp8), or with M.scales,
- * M.biases and M.global_scale (MLX). A
- * module is quantized when its scales are in the file; how, the shapes say, and config.json must
- * agree (spec/reliability.md F14). */
+ * M.biases and M.global_scale (MLX); loader_foreign.c has the layouts of other tool chains. A module
+ * is quantized when its scales are in the file; how, the shapes say, and config.json must agree
+ * (spec/reliability.md F14). */
 #include "model/blocks/loader_priv.h"
 
 #include "tensor/half.h"
@@ -17,7 +17,11 @@ typedef struct quant_set {
     const tdm_checkpoint_tensor *biases;
     const tdm_checkpoint_tensor *global_scale;
     const tdm_checkpoint_tensor *scale_inv; /* fp8's scales */
+    bool is_compressed;                     /* weight_scale: compressed-tensors */
 } quant_set;
+
+/* What stands for "weight" where another tool chain packed it. */
+static const char *const STAND_INS[] = {"qweight", "weight_packed"};
 
 static const tdm_checkpoint_tensor *find_beside(const tdm_loader *loader, const char *module,
                                                 const char *suffix) {
@@ -26,21 +30,43 @@ static const tdm_checkpoint_tensor *find_beside(const tdm_loader *loader, const 
     return tdm_checkpoint_find(loader->checkpoint, name);
 }
 
-/* The set around "MODULE.weight"; false when the name has another ending. */
-static bool find_set(const tdm_loader *loader, const char *name, quant_set *out) {
-    static const char SUFFIX[] = ".weight";
+/* Whether name is a module's with suffix behind; writes the module. */
+static bool is_module_of(const char *name, const char *suffix, char module[TDM_LOADER_NAME_MAX]) {
     size_t len = strlen(name);
-    size_t tail = sizeof SUFFIX - 1;
-    memset(out, 0, sizeof *out);
-    if (len <= tail || len - tail >= sizeof out->module || strcmp(name + len - tail, SUFFIX) != 0) {
+    size_t tail = strlen(suffix);
+    if (len <= tail || len - tail >= TDM_LOADER_NAME_MAX ||
+        strcmp(name + len - tail, suffix) != 0) {
         return false;
     }
-    memcpy(out->module, name, len - tail);
+    memcpy(module, name, len - tail);
+    module[len - tail] = '\0';
+    return true;
+}
+
+/* The set around "MODULE.weight"; false when the name has another ending. */
+static bool find_set(const tdm_loader *loader, const char *name, quant_set *out) {
+    memset(out, 0, sizeof *out);
+    if (!is_module_of(name, ".weight", out->module)) {
+        return false;
+    }
     out->scales = find_beside(loader, out->module, "scales");
     out->biases = find_beside(loader, out->module, "biases");
     out->global_scale = find_beside(loader, out->module, "global_scale");
     out->scale_inv = find_beside(loader, out->module, "weight_scale_inv");
+    out->is_compressed = find_beside(loader, out->module, "weight_scale") != NULL;
     return true;
+}
+
+const tdm_checkpoint_tensor *tdm_loader_find_weight(const tdm_loader *loader, const char *name) {
+    const tdm_checkpoint_tensor *tensor = tdm_checkpoint_find(loader->checkpoint, name);
+    char module[TDM_LOADER_NAME_MAX];
+    if (tensor != NULL || !is_module_of(name, ".weight", module)) {
+        return tensor;
+    }
+    for (size_t i = 0; tensor == NULL && i < sizeof STAND_INS / sizeof STAND_INS[0]; i++) {
+        tensor = find_beside(loader, module, STAND_INS[i]);
+    }
+    return tensor;
 }
 
 /* The matrix of a part as a view; rank and stack were checked. */
@@ -199,7 +225,8 @@ static tdm_status fp8_source(tdm_loader *loader, const tdm_checkpoint_tensor *we
     }
     out->mode = TDM_WEIGHT_FP8;
     out->bits = 8;
-    out->group = 128;
+    out->group = loader->quant.block_columns > 0 ? loader->quant.block_columns : 128;
+    out->group_rows = loader->quant.block_rows > 0 ? loader->quant.block_rows : 128;
     out->scales = slice(&scales->view, part);
     tdm_loader_consume(loader, scales, 0);
     return TDM_OK;
@@ -241,6 +268,11 @@ tdm_status tdm_loader_blocks(tdm_loader *loader, const tdm_checkpoint_tensor *bl
 tdm_status tdm_loader_source(tdm_loader *loader, const tdm_checkpoint_tensor *weight,
                              const tdm_loader_part *part, tdm_weight_source *out, tdm_error *err) {
     quant_set set;
+    char module[TDM_LOADER_NAME_MAX];
+    bool is_columns = is_module_of(weight->name, ".qweight", module);
+    if (is_columns || is_module_of(weight->name, ".weight_packed", module)) {
+        return tdm_loader_foreign(loader, weight, module, is_columns, part, out, err);
+    }
     bool may_have_set = tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_SAFETENSORS &&
                         find_set(loader, weight->name, &set);
     if (may_have_set && set.scales != NULL) {
@@ -248,6 +280,9 @@ tdm_status tdm_loader_source(tdm_loader *loader, const tdm_checkpoint_tensor *we
     }
     if (may_have_set && set.scale_inv != NULL) {
         return fp8_source(loader, weight, set.scale_inv, part, out, err);
+    }
+    if (may_have_set && set.is_compressed) {
+        return tdm_loader_foreign(loader, weight, set.module, false, part, out, err);
     }
     if (may_have_set) {
         TDM_TRY(check_unquantized(loader, weight, &set, err));

@@ -14,7 +14,7 @@
 
 tdm_status tdm_part_find(const tdm_loader *loader, const char *name,
                          const tdm_checkpoint_tensor **out, tdm_error *err) {
-    *out = tdm_checkpoint_find(loader->checkpoint, name);
+    *out = tdm_loader_find_weight(loader, name);
     if (*out != NULL) {
         return TDM_OK;
     }
@@ -68,10 +68,26 @@ static tdm_tensor_view rows_of(const tdm_tensor_view *whole, int64_t row0, int64
     return part;
 }
 
+/* Scales of rows [row0, row0 + n): a row each, or for fp8 a row for each group of rows. Rows that
+ * begin inside a group get none, which is refused with the weight. */
+static tdm_tensor_view scales_of(const tdm_weight_source *whole, int64_t row0, int64_t n) {
+    int64_t each = whole->mode == TDM_WEIGHT_FP8 ? whole->group_rows : 1;
+    tdm_tensor_view none = whole->scales;
+    none.dims[0] = 0;
+    if (each > 1 && each >= whole->view.dims[0]) {
+        return whole->scales; /* one for all */
+    }
+    if (whole->scales.data == NULL || row0 % each != 0 ||
+        row0 / each + (n - 1) / each >= whole->scales.dims[0]) {
+        return none;
+    }
+    return rows_of(&whole->scales, row0 / each, (n - 1) / each + 1);
+}
+
 tdm_weight_source tdm_part_rows_of(const tdm_weight_source *whole, int64_t row0, int64_t n) {
     tdm_weight_source part = *whole;
     part.view = rows_of(&whole->view, row0, n);
-    part.scales = rows_of(&whole->scales, row0, n);
+    part.scales = scales_of(whole, row0, n);
     part.biases = rows_of(&whole->biases, row0, n);
     return part;
 }
@@ -87,10 +103,7 @@ tdm_status tdm_part_split(tdm_loader *loader, const char *name, int64_t n_in,
     }
     TDM_TRY(find_source(loader, name, n_rows, n_in, &tensor, &whole, err));
     for (int32_t i = 0; i < n_parts; i++) {
-        tdm_weight_source part = whole;
-        part.view = rows_of(&whole.view, row0, parts[i].n_rows);
-        part.scales = rows_of(&whole.scales, row0, parts[i].n_rows);
-        part.biases = rows_of(&whole.biases, row0, parts[i].n_rows);
+        tdm_weight_source part = tdm_part_rows_of(&whole, row0, parts[i].n_rows);
         TDM_TRY(init_weight(loader, tensor, &part, &parts[i].linear->weight, err));
         row0 += parts[i].n_rows;
     }

@@ -62,7 +62,8 @@ TDM_NODISCARD tdm_status tdm_part_blocks(tdm_loader *loader, const char *name,
                                          const tdm_part_stack *stack, tdm_weight *out,
                                          tdm_error *err);
 
-/* Rows [row0, row0 + n) of a source of any mode but fp8, as a source of their own. */
+/* Rows [row0, row0 + n) of a source, as a source of their own. Rows of fp8 that begin inside a block
+ * of scales are refused when the weight is made. */
 tdm_weight_source tdm_part_rows_of(const tdm_weight_source *whole, int64_t row0, int64_t n);
 
 /* The vector "NAME" (a full name) as f32: borrowed where it is f32 already and aligned, else

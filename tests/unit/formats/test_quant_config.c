@@ -16,6 +16,9 @@ static tdm_status read_text(const char *text, tdm_json_doc **out_doc, tdm_quant_
     return tdm_quant_config_read(out, tdm_json_doc_root(*out_doc), "config.json", err);
 }
 
+#define COMPRESSED(rest)                                                                           \
+    "{\"quantization_config\":{\"quant_method\":\"compressed-tensors\"," rest "}}"
+
 static void modules_are_answered(void **state) {
     static const char TEXT[] = "{\"quantization\":{\"group_size\":16,\"bits\":4,\"mode\":\"nvfp4\","
                                "\"a.gate\":{\"group_size\":64,\"bits\":8},\"a.off\":false,"
@@ -43,7 +46,8 @@ static void modules_are_answered(void **state) {
     assert_int_equal(read_text("{\"quantization_config\":{\"quant_method\":\"fp8\",\"bits\":8}}",
                                &doc, &config, &err),
                      TDM_OK);
-    assert_string_equal(config.method, "fp8");
+    assert_int_equal(config.method, TDM_QUANT_METHOD_FP8);
+    assert_true(config.block_rows == 128 && config.block_columns == 128);
     assert_int_equal(tdm_quant_config_ask(&config, "a.up", &q), TDM_QUANT_SILENT);
     tdm_json_doc_destroy(doc);
 }
@@ -71,8 +75,47 @@ static void odd_settings_are_refused(void **state) {
          "different", "quantization"},
         {"{\"quantization_config\":{\"quant_method\":\"bitsandbytes\"}}", TDM_E_UNSUPPORTED,
          "bitsandbytes", "quantization_config"},
-        {"{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128,64]}}",
-         TDM_E_UNSUPPORTED, "128 by 128", "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true}}",
+         TDM_E_UNSUPPORTED, "nf4", "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[128]}}",
+         TDM_E_FORMAT, "weight_block_size", "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[0,128]}}",
+         TDM_E_FORMAT, "weight_block_size", "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"fp8\",\"activation_scheme\":\"static\"}}",
+         TDM_E_UNSUPPORTED, "activation_scheme", "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"hqq\"}}", TDM_E_UNSUPPORTED, "hqq",
+         "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"awq\",\"version\":\"gemv\"}}",
+         TDM_E_UNSUPPORTED, "gemv", "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"awq\",\"bits\":0}}", TDM_E_FORMAT, "bits",
+         "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"gptq\",\"group_size\":-2}}", TDM_E_FORMAT,
+         "group_size", "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"gptq\",\"checkpoint_format\":\"marlin\"}}",
+         TDM_E_UNSUPPORTED, "marlin", "quantization_config"},
+        {"{\"quantization_config\":{\"quant_method\":\"gptq\",\"is_marlin_format\":true}}",
+         TDM_E_UNSUPPORTED, "is_marlin_format", "quantization_config"},
+        {COMPRESSED("\"format\":\"marlin-24\""), TDM_E_UNSUPPORTED, "marlin-24",
+         "quantization_config"},
+        {COMPRESSED("\"quantization_status\":\"frozen\""), TDM_E_UNSUPPORTED, "frozen",
+         "quantization_config"},
+        {COMPRESSED("\"kv_cache_scheme\":{\"num_bits\":8}"), TDM_E_UNSUPPORTED, "kv_cache_scheme",
+         "quantization_config"},
+        {COMPRESSED("\"sparsity_config\":{\"format\":\"sparse-24-bitmask\"}"), TDM_E_UNSUPPORTED,
+         "sparsity_config", "quantization_config"},
+        {COMPRESSED("\"transform_config\":{\"u\":{}}"), TDM_E_UNSUPPORTED, "transform_config",
+         "quantization_config"},
+        {COMPRESSED("\"config_groups\":[]"), TDM_E_FORMAT, "config_groups", "quantization_config"},
+        {COMPRESSED("\"config_groups\":{\"g0\":{\"input_activations\":{\"dynamic\":false}}}"),
+         TDM_E_UNSUPPORTED, "input_activations", "quantization_config"},
+        {COMPRESSED("\"config_groups\":{\"g0\":{\"input_activations\":{\"dynamic\":\"local\"}}}"),
+         TDM_E_UNSUPPORTED, "input_activations", "quantization_config"},
+        {COMPRESSED("\"config_groups\":{\"g0\":{\"weights\":{\"num_bits\":4,\"group_size\":0}}}"),
+         TDM_E_FORMAT, "group_size", "quantization_config"},
+        {COMPRESSED("\"config_groups\":{\"g0\":{\"weights\":{\"dynamic\":true}}}"),
+         TDM_E_UNSUPPORTED, "dynamic", "quantization_config"},
+        {COMPRESSED("\"config_groups\":{\"g0\":{\"weights\":[4]}}"), TDM_E_FORMAT, "weights",
+         "quantization_config"},
         {"{\"quantization_config\":{\"quant_method\":5}}", TDM_E_FORMAT, "quant_method",
          "quantization_config"},
     };
@@ -90,6 +133,88 @@ static void odd_settings_are_refused(void **state) {
             CASES[i].status);
         tdm_json_doc_destroy(doc);
     }
+}
+
+/* What other tool chains say, as far as it is one value for all modules. */
+static void other_tools_are_read(void **state) {
+    static const struct {
+        const char *text;
+        tdm_quant_method method;
+        int32_t bits, group, zero_add, block_rows;
+        bool has_columns;
+    } CASES[] = {
+        {"{\"quantization_config\":{\"quant_method\":\"awq\",\"w_bit\":4,\"q_group_size\":128,"
+         "\"version\":\"GEMM\"}}",
+         TDM_QUANT_METHOD_AWQ, 4, 128, 0, 128, false},
+        {"{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-1}}",
+         TDM_QUANT_METHOD_GPTQ, 4, -1, 1, 128, false},
+        {"{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":8,\"group_size\":64,"
+         "\"checkpoint_format\":\"gptq_v2\",\"dynamic\":null}}",
+         TDM_QUANT_METHOD_GPTQ, 8, 64, 0, 128, false},
+        {"{\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":64,"
+         "\"dynamic\":{\"+:.*down.*\":{\"bits\":8}}}}",
+         TDM_QUANT_METHOD_GPTQ, 0, 0, 1, 128, false},
+        {"{\"quantization_config\":{\"quant_method\":\"fp8\",\"weight_block_size\":[64,32]}}",
+         TDM_QUANT_METHOD_FP8, 0, 0, 0, 64, false},
+        {COMPRESSED(
+             "\"format\":\"pack-quantized\",\"config_groups\":{\"g0\":{\"weights\":{"
+             "\"num_bits\":4,\"group_size\":32,\"strategy\":\"group\",\"actorder\":\"group\"}}}"),
+         TDM_QUANT_METHOD_COMPRESSED_TENSORS, 4, 32, 0, 128, true},
+        {COMPRESSED(
+             "\"config_groups\":{\"g0\":{\"weights\":{\"num_bits\":8,\"strategy\":"
+             "\"block\",\"block_structure\":[16,32]},\"input_activations\":{\"dynamic\":true}}}"),
+         TDM_QUANT_METHOD_COMPRESSED_TENSORS, 8, 0, 0, 16, false},
+        {COMPRESSED("\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":8}},\"b\":{\"weights\":{"
+                    "\"num_bits\":4}}}"),
+         TDM_QUANT_METHOD_COMPRESSED_TENSORS, 0, 0, 0, 128, false},
+        {"{\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", TDM_QUANT_METHOD_MXFP4, 0, 0, 0,
+         128, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < SUPPORT_LEN(CASES); ++i) {
+        tdm_json_doc *doc = NULL;
+        tdm_quant_config c;
+        tdm_error err = {0};
+        if (read_text(CASES[i].text, &doc, &c, &err) != TDM_OK) {
+            fail_msg("%s: %s", CASES[i].text, err.what);
+        }
+        assert_int_equal(c.method, CASES[i].method);
+        assert_int_equal(c.bits, CASES[i].bits);
+        assert_int_equal(c.group, CASES[i].group);
+        assert_int_equal(c.zero_add, CASES[i].zero_add);
+        assert_int_equal(c.block_rows, CASES[i].block_rows);
+        assert_int_equal(c.has_columns, CASES[i].has_columns);
+        tdm_json_doc_destroy(doc);
+    }
+}
+
+static void left_out_modules_are_known(void **state) {
+    static const char TEXT[] =
+        "{\"quantization_config\":{\"quant_method\":\"awq\","
+        "\"modules_to_not_convert\":[\"lm_head\",\"a.1\",7,\"\",\"re:.*x\"]}}";
+    static const struct {
+        const char *module;
+        bool is_out;
+    } CASES[] = {{"lm_head", true},
+                 {"model.lm_head", true},
+                 {"model.xlm_head", false},
+                 {"a.1.q_proj", true},
+                 {"a.11.q_proj", false},
+                 {"a.1", true},
+                 {"b.x", false},
+                 {"", false}};
+    tdm_json_doc *doc = NULL;
+    tdm_quant_config c;
+    tdm_error err = {0};
+    (void)state;
+    assert_int_equal(read_text(TEXT, &doc, &c, &err), TDM_OK);
+    for (size_t i = 0; i < SUPPORT_LEN(CASES); ++i) {
+        assert_int_equal(tdm_quant_config_leaves_out(&c, CASES[i].module), CASES[i].is_out);
+    }
+    tdm_json_doc_destroy(doc);
+    assert_int_equal(read_text("{}", &doc, &c, &err), TDM_OK);
+    assert_false(tdm_quant_config_leaves_out(&c, "lm_head"));
+    tdm_json_doc_destroy(doc);
 }
 
 /* Shapes made from a quantization give it back, and no other is taken for it. */
@@ -145,6 +270,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_are_answered),
         cmocka_unit_test(odd_settings_are_refused),
+        cmocka_unit_test(other_tools_are_read),
+        cmocka_unit_test(left_out_modules_are_known),
         cmocka_unit_test(shapes_tell_the_quantization),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
