@@ -82,6 +82,21 @@ class Inspect(CommandCase):
                                          at[kind]["shared_layers"], found["layers"])
         self.assertGreaterEqual(n_run, 24)
 
+    def test_packed_weights_are_counted_as_weights(self):
+        folder = os.path.join(os.path.dirname(GOLDENS), "goldens-foreign")
+        n = 0
+        for name in sorted(os.listdir(folder)):
+            if os.path.exists(os.path.join(folder, name, "config.json")):
+                with self.subTest(name=name):
+                    found = self.ok("inspect", os.path.join(folder, name), "--json").json
+                    self.assertTrue(found["supported"])
+                    self.assertTrue(all(t["runs"] for t in found["tensors"]))
+                    inner, experts = (32, 4) if "moe" in name else (128, 1)
+                    weights = 2 * (64 * 64 * 3 + 3 * 64 * inner * experts) + 128 * 64
+                    self.assertAlmostEqual(found["params"] / weights, 1, delta=0.02)
+                    n += 1
+        self.assertEqual(n, 20)
+
     def test_for_a_person(self):
         text = self.ok("inspect", LLAMA).text
         self.assertIn("parts", text)

@@ -31,7 +31,6 @@ typedef struct inspection {
     size_t template_len;
     tdm_error template_error;
     bool is_unread[TDM_DTYPE_COUNT]; /* storage types of tensors that no product reads */
-    char unread[128];                /* their names */
 } inspection;
 
 typedef struct feature {
@@ -56,44 +55,27 @@ static bool has_word(const char *text, size_t len, const char *word) {
     return false;
 }
 
-/* Whether name, with its last word taken off and end put in its place, is a tensor too. */
-static bool has_sibling(const tdm_checkpoint *checkpoint, const char *name, const char *end) {
-    char sibling[1200];
-    const char *dot = strrchr(name, '.');
-    const int n = dot == NULL
-                      ? -1
-                      : snprintf(sibling, sizeof sibling, "%.*s%s", (int)(dot - name), name, end);
-    return n > 0 && (size_t)n < sizeof sibling && tdm_checkpoint_find(checkpoint, sibling) != NULL;
+/* Packed codes and their scales: types that mean nothing alone, so nothing can be said of them. */
+static bool is_part_type(tdm_dtype dtype) {
+    return dtype == TDM_DTYPE_U32 || dtype == TDM_DTYPE_I32 || dtype == TDM_DTYPE_U8 ||
+           dtype == TDM_DTYPE_I8 || dtype == TDM_DTYPE_I64 || dtype == TDM_DTYPE_F8_E4M3;
 }
 
-/* Packed codes and their scales have storage types that mean nothing alone; together they are a weight. */
-static bool is_of_quantized(const tdm_checkpoint *checkpoint, const char *name) {
-    const char *dot = strrchr(name, '.');
-    if (dot == NULL) {
-        return false;
+/* Where loading would succeed every tensor is read, and packed codes are counted as weights, of
+ * which they have more than elements. */
+static void take_plan(inspection *in) {
+    const uint64_t n_params = (uint64_t)tdm_graph_plan_weights(in->plan)->total.n_params;
+    memset(in->is_unread, 0, sizeof in->is_unread);
+    if (in->totals.n_parameters < n_params) {
+        in->totals.n_parameters = n_params;
     }
-    if (strcmp(dot, ".weight") == 0) {
-        return has_sibling(checkpoint, name, ".scales") ||
-               has_sibling(checkpoint, name, ".weight_scale_inv");
-    }
-    return (strcmp(dot, ".scales") == 0 || strcmp(dot, ".biases") == 0) &&
-           has_sibling(checkpoint, name, ".weight");
 }
 
 static void find_unread(inspection *in) {
-    size_t len = 0;
     for (size_t i = 0; i < tdm_checkpoint_n_tensors(in->checkpoint); i++) {
         const tdm_checkpoint_tensor *tensor = tdm_checkpoint_tensor_at(in->checkpoint, i);
-        if (!tdm_dequant_can(tensor->view.dtype) &&
-            !is_of_quantized(in->checkpoint, tensor->name)) {
+        if (!tdm_dequant_can(tensor->view.dtype) && !is_part_type(tensor->view.dtype)) {
             in->is_unread[tensor->view.dtype] = true;
-        }
-    }
-    for (int i = 0; i < TDM_DTYPE_COUNT; i++) {
-        if (in->is_unread[i] && len < sizeof in->unread) {
-            const int n = snprintf(in->unread + len, sizeof in->unread - len, "%s%s",
-                                   len > 0 ? ", " : "", TDM_DTYPES[i].name);
-            len += n > 0 ? (size_t)n : 0;
         }
     }
 }
@@ -110,16 +92,13 @@ static tdm_status check_run(tdm_cli *cli, inspection *in, tdm_error *err) {
     if (tdm_graph_can_run(&in->config, &in->run_error) != TDM_OK) {
         return TDM_OK;
     }
-    if (in->unread[0] != '\0') {
-        (void)tdm_fail(&in->run_error, TDM_E_UNSUPPORTED,
-                       "this build does not read the storage types %s", in->unread);
-        return TDM_OK;
-    }
     tdm_cli_model_options(cli, &words);
     TDM_TRY(tdm_boot_backend(&in->backend, cli->alloc, &words, err));
     status = tdm_graph_plan_create(&in->plan, in->checkpoint, &in->config, in->backend, &options,
                                    &in->run_error);
-    if (status == TDM_E_NOMEM) {
+    if (status == TDM_OK) {
+        take_plan(in);
+    } else if (status == TDM_E_NOMEM) {
         *err = in->run_error;
     }
     return status == TDM_E_NOMEM ? status : TDM_OK;
