@@ -13,7 +13,7 @@
 static const uint8_t AWQ_PLACES[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 
 int32_t tdm_repack_group(const tdm_repack *repack) {
-    int64_t group = repack->n_in / repack->n_groups;
+    int64_t group = repack->n_in / repack->n_scales;
     for (int32_t g = 128; g >= 32; g /= 2) {
         if (group % g == 0) {
             return g;
@@ -68,11 +68,11 @@ static int32_t zero_at(const tdm_repack *r, int64_t o, int64_t g) {
         zero = awq_at(r->zeros + g * (r->n_out / 2), o);
         break;
     case TDM_REPACK_PACKED:
-        zero = stream_at(r->zeros + 4 * g, r->n_groups, r->bits, o);
+        zero = stream_at(r->zeros + 4 * g, r->n_scales, r->bits, o);
         break;
     case TDM_REPACK_BYTES:
     default:
-        zero = r->zeros[r->has_one_scale ? 0 : o * r->n_groups + g] ^ 0x80u;
+        zero = r->zeros[r->has_one_scale ? 0 : o * r->n_scales + g] ^ 0x80u;
         break;
     }
     return (int32_t)zero + r->zero_add;
@@ -80,7 +80,7 @@ static int32_t zero_at(const tdm_repack *r, int64_t o, int64_t g) {
 
 static float scale_at(const tdm_repack *r, int64_t o, int64_t g) {
     bool is_turned = r->layout == TDM_REPACK_GPTQ || r->layout == TDM_REPACK_AWQ;
-    int64_t i = r->has_one_scale ? 0 : is_turned ? g * r->n_out + o : o * r->n_groups + g;
+    int64_t i = r->has_one_scale ? 0 : is_turned ? g * r->n_out + o : o * r->n_scales + g;
     switch ((int)r->scales_dtype) {
     case TDM_DTYPE_F16:
         return tdm_f16_to_f32(tdm_load_u16(r->scales + 2 * i));
@@ -144,7 +144,7 @@ void tdm_repack_codes(const tdm_repack *repack, int64_t block0, int64_t block1, 
 void tdm_repack_scales(const tdm_repack *repack, int64_t row0, int64_t row1, float *scales,
                        float *biases) {
     const int64_t n = repack->n_in / tdm_repack_group(repack);
-    const int64_t repeats = n / repack->n_groups;
+    const int64_t repeats = n / repack->n_scales;
     for (int64_t o = row0; o < row1; ++o) {
         for (int64_t g = 0; g < n; ++g) {
             float scale = scale_at(repack, o, g / repeats);

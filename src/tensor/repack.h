@@ -20,15 +20,15 @@
 /* Words are little-endian and of 32 bits; a stream fills them from the lowest bit on.
  *
  *     layout   codes                                     zeros
- *     GPTQ     [n_in * bits / 32, n_out], a stream       [n_groups, n_out * bits / 32], a stream
+ *     GPTQ     [n_in * bits / 32, n_out], a stream       [n_scales, n_out * bits / 32], a stream
  *              down each column                          along each row
- *     AWQ      [n_in, n_out / 8], eight outputs a word   [n_groups, n_out / 8], likewise
+ *     AWQ      [n_in, n_out / 8], eight outputs a word   [n_scales, n_out / 8], likewise
  *              in the order 0 2 4 6 1 3 5 7
- *     PACKED   [n_out, n_in * bits / 32], a stream       [n_out * bits / 32, n_groups], a stream
+ *     PACKED   [n_out, n_in * bits / 32], a stream       [n_out * bits / 32, n_scales], a stream
  *              along each row                            down each column
- *     BYTES    [n_out, n_in] of signed bytes             [n_out, n_groups] of signed bytes
+ *     BYTES    [n_out, n_in] of signed bytes             [n_out, n_scales] of signed bytes
  *
- * Scales are [n_groups, n_out] for GPTQ and AWQ, else [n_out, n_groups]. */
+ * Scales are [n_scales, n_out] for GPTQ and AWQ, else [n_out, n_scales]. */
 typedef enum tdm_repack_layout {
     TDM_REPACK_GPTQ,
     TDM_REPACK_AWQ,
@@ -41,13 +41,13 @@ typedef struct tdm_repack {
     int32_t bits;     /* 1 to 8; AWQ: 4; BYTES: 8 */
     int64_t n_out;    /* streams along it: n_out * bits is a multiple of 32 */
     int64_t n_in;     /* a multiple of 32 */
-    int64_t n_groups; /* divides n_in */
+    int64_t n_scales; /* of a row; divides n_in */
     const uint8_t *codes;
     const uint8_t *zeros; /* NULL: every zero point is the middle of the codes' range */
     int32_t zero_add;     /* added to stored zero points: GPTQ's first files hold one less */
     const uint8_t *scales;
     tdm_dtype scales_dtype; /* F16, BF16 or F32 */
-    bool has_one_scale;     /* scales and zeros are one value for the whole matrix; n_groups is 1 */
+    bool has_one_scale;     /* scales and zeros are one value for the whole matrix; n_scales is 1 */
     const int32_t *columns; /* [n_in] or NULL: column j of the result is column columns[j] */
 } tdm_repack;
 

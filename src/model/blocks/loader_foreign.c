@@ -84,7 +84,7 @@ static tdm_status need_matrix(const intake *in, const tdm_checkpoint_tensor *ten
 /* What config.json says about bits and groups, where it says it for all modules. */
 static tdm_status check_config(const intake *in) {
     const tdm_quant_config *said = &in->loader->quant;
-    int64_t group = in->repack.n_in / in->repack.n_groups;
+    int64_t group = in->repack.n_in / in->repack.n_scales;
     int64_t said_group = said->group < 0 ? in->repack.n_in : said->group;
     if ((said->bits != 0 && said->bits != in->repack.bits) ||
         (said_group != 0 && said_group != group)) {
@@ -104,8 +104,8 @@ static tdm_status check_config(const intake *in) {
 /* n_in, n_groups and n_out * bits as the repacker needs them. */
 static tdm_status check_sizes(const intake *in) {
     const tdm_repack *r = &in->repack;
-    if (r->n_in > INT32_MAX || r->n_out > INT32_MAX || r->n_groups < 1 ||
-        r->n_in % r->n_groups != 0) {
+    if (r->n_in > INT32_MAX || r->n_out > INT32_MAX || r->n_scales < 1 ||
+        r->n_in % r->n_scales != 0) {
         return fail_shape(in, in->weight, "its groups do not divide its rows");
     }
     if (tdm_repack_group(r) == 0) {
@@ -129,7 +129,7 @@ static bool is_in_order(const uint8_t *groups, int64_t n_in, int64_t group) {
 /* Columns by their groups, unless they stand in order. */
 static tdm_status order_columns(intake *in, const tdm_checkpoint_tensor *g_idx) {
     const int64_t n_in = in->repack.n_in;
-    const int64_t group = n_in / in->repack.n_groups;
+    const int64_t group = n_in / in->repack.n_scales;
     const uint8_t *groups = g_idx->view.data;
     TDM_TRY(tdm_loader_check_shape(in->loader, g_idx, 1, &n_in, in->err));
     TDM_TRY(need_type(in, g_idx, TDM_DTYPE_I32));
@@ -139,17 +139,17 @@ static tdm_status order_columns(intake *in, const tdm_checkpoint_tensor *g_idx) 
     }
     int32_t *columns = tdm_arena_calloc(in->loader->arena, (size_t)n_in, sizeof *columns);
     int32_t *counts =
-        tdm_arena_calloc(in->loader->arena, (size_t)in->repack.n_groups, sizeof *counts);
+        tdm_arena_calloc(in->loader->arena, (size_t)in->repack.n_scales, sizeof *counts);
     if (columns == NULL || counts == NULL) {
         return tdm_fail_nomem(in->err, "an order of columns");
     }
     for (int64_t i = 0; i < n_in; i++) {
         const int64_t g = (int32_t)tdm_load_u32(groups + 4 * i);
-        if (g < 0 || g >= in->repack.n_groups || counts[g] >= group) {
+        if (g < 0 || g >= in->repack.n_scales || counts[g] >= group) {
             (void)tdm_fail(
                 in->err, TDM_E_FORMAT,
                 "tensor \"%.100s\": column %lld is of group %lld, of %lld groups of %lld",
-                g_idx->name, (long long)i, (long long)g, (long long)in->repack.n_groups,
+                g_idx->name, (long long)i, (long long)g, (long long)in->repack.n_scales,
                 (long long)group);
             return tdm_loader_fail_at(in->loader, g_idx, TDM_E_FORMAT, in->err);
         }
@@ -294,10 +294,10 @@ static tdm_status columns_source(intake *in, tdm_weight_source *out) {
     }
     TDM_TRY(is_awq ? need_matrix(in, in->weight, r->n_in, r->n_out / 8)
                    : need_matrix(in, in->weight, r->n_in / 32 * r->bits, r->n_out));
-    r->n_groups = scales->view.rank == 2 ? scales->view.dims[0] : 0;
-    TDM_TRY(need_matrix(in, scales, r->n_groups, r->n_out));
+    r->n_scales = scales->view.rank == 2 ? scales->view.dims[0] : 0;
+    TDM_TRY(need_matrix(in, scales, r->n_scales, r->n_out));
     TDM_TRY(need_floats(in, scales));
-    TDM_TRY(need_matrix(in, zeros, r->n_groups, r->n_out / 32 * r->bits));
+    TDM_TRY(need_matrix(in, zeros, r->n_scales, r->n_out / 32 * r->bits));
     TDM_TRY(need_type(in, zeros, TDM_DTYPE_I32));
     r->codes = view->data;
     r->zeros = zeros->view.data;
@@ -347,9 +347,9 @@ static tdm_status read_scales(intake *in, const tdm_checkpoint_tensor *scales) {
     size_t each = TDM_DTYPES[view->dtype].block_bytes;
     TDM_TRY(need_floats(in, scales));
     r->has_one_scale = view->bytes == each;
-    r->n_groups = r->has_one_scale ? 1 : view->rank == 2 ? view->dims[1] : 0;
+    r->n_scales = r->has_one_scale ? 1 : view->rank == 2 ? view->dims[1] : 0;
     if (!r->has_one_scale) {
-        TDM_TRY(need_matrix(in, scales, r->n_out, r->n_groups));
+        TDM_TRY(need_matrix(in, scales, r->n_out, r->n_scales));
     }
     r->scales = view->data;
     r->scales_dtype = view->dtype;
@@ -362,11 +362,11 @@ static tdm_status read_zeros(intake *in, const tdm_checkpoint_tensor *zeros) {
         return TDM_OK;
     }
     if (r->layout == TDM_REPACK_PACKED) {
-        TDM_TRY(need_matrix(in, zeros, r->n_out * r->bits / 32, r->n_groups));
+        TDM_TRY(need_matrix(in, zeros, r->n_out * r->bits / 32, r->n_scales));
         TDM_TRY(need_type(in, zeros, TDM_DTYPE_I32));
     } else {
         if (!r->has_one_scale || zeros->view.bytes != 1) {
-            TDM_TRY(need_matrix(in, zeros, r->n_out, r->n_groups));
+            TDM_TRY(need_matrix(in, zeros, r->n_out, r->n_scales));
         }
         TDM_TRY(need_type(in, zeros, TDM_DTYPE_I8));
     }
@@ -404,7 +404,7 @@ static tdm_status integer_source(intake *in, const tdm_checkpoint_tensor *scales
     TDM_TRY(check_sizes(in));
     if (g_idx != NULL) {
         TDM_TRY(order_columns(in, g_idx));
-    } else if (in->loader->quant.has_columns && r->n_groups > 1) {
+    } else if (in->loader->quant.has_columns && r->n_scales > 1) {
         return need_beside(in, "weight_g_idx", &g_idx);
     }
     TDM_TRY(check_stated_shape(in));
@@ -504,7 +504,7 @@ tdm_status tdm_loader_foreign(tdm_loader *loader, const tdm_checkpoint_tensor *w
     (void)snprintf(in.module, sizeof in.module, "%s", module);
     in.repack.n_out = part->n_out;
     in.repack.n_in = part->n_in;
-    in.repack.n_groups = 1;
+    in.repack.n_scales = 1;
     if (tdm_quant_config_leaves_out(&loader->quant, module)) {
         (void)tdm_fail(err, TDM_E_FORMAT,
                        "%.100s: the config says not quantized, the file has quantized tensors",

@@ -61,27 +61,27 @@ static void put_value(sheet *s, uint32_t *words, bool is_zero, int64_t o, int64_
         break;
     case TDM_REPACK_PACKED:
         if (is_zero) {
-            put_bits(words + i, r->n_groups, o * r->bits, r->bits, value);
+            put_bits(words + i, r->n_scales, o * r->bits, r->bits, value);
         } else {
             put_bits(words + o * N_IN * r->bits / 32, 1, i * r->bits, r->bits, value);
         }
         break;
     case TDM_REPACK_BYTES:
     default:
-        ((uint8_t *)words)[o * (is_zero ? r->n_groups : N_IN) + i] = (uint8_t)(value - 128);
+        ((uint8_t *)words)[o * (is_zero ? r->n_scales : N_IN) + i] = (uint8_t)(value - 128);
         break;
     }
 }
 
-static void fill(sheet *s, tdm_repack_layout layout, int bits, int64_t n_groups, bool has_zeros) {
-    uint32_t seed = (uint32_t)layout * 100u + (uint32_t)bits * 10u + (uint32_t)n_groups;
+static void fill(sheet *s, tdm_repack_layout layout, int bits, int64_t n_scales, bool has_zeros) {
+    uint32_t seed = (uint32_t)layout * 100u + (uint32_t)bits * 10u + (uint32_t)n_scales;
     bool is_turned = layout == TDM_REPACK_GPTQ || layout == TDM_REPACK_AWQ;
     memset(s, 0, sizeof *s);
     s->r = (tdm_repack){.layout = layout,
                         .bits = bits,
                         .n_out = N_OUT,
                         .n_in = N_IN,
-                        .n_groups = n_groups,
+                        .n_scales = n_scales,
                         .codes = (const uint8_t *)s->codes,
                         .zeros = has_zeros ? (const uint8_t *)s->zeros : NULL,
                         .scales = (const uint8_t *)s->scales,
@@ -91,11 +91,11 @@ static void fill(sheet *s, tdm_repack_layout layout, int bits, int64_t n_groups,
             s->code[o][i] = (int)(draw(&seed) % (1u << bits));
             put_value(s, s->codes, false, o, i, s->code[o][i]);
         }
-        for (int64_t g = 0; g < n_groups; ++g) {
+        for (int64_t g = 0; g < n_scales; ++g) {
             uint16_t half = tdm_f16_from_f32(0.01f + (float)(draw(&seed) % 1000) / 256.0f);
             s->zero[o][g] = has_zeros ? (int)(draw(&seed) % (1u << bits)) : 1 << (bits - 1);
             s->scale[o][g] = tdm_f16_to_f32(half);
-            s->scales[is_turned ? g * N_OUT + o : o * n_groups + g] = half;
+            s->scales[is_turned ? g * N_OUT + o : o * n_scales + g] = half;
             if (has_zeros) {
                 put_value(s, s->zeros, true, o, g, s->zero[o][g]);
             }
@@ -118,7 +118,7 @@ static void check(const sheet *s) {
     tdm_repack_codes(r, 0, 2, codes);
     tdm_repack_scales(r, 5, N_OUT, scales, biases);
     tdm_repack_scales(r, 0, 5, scales, biases);
-    const size_t n_scales = (size_t)(N_OUT * n);
+    const size_t n_all = (size_t)(N_OUT * n);
     const tdm_weight_source source = {
         .mode = TDM_WEIGHT_AFFINE,
         .bits = r->bits,
@@ -128,15 +128,15 @@ static void check(const sheet *s) {
                  {N_OUT, N_IN * r->bits / 32},
                  codes,
                  (size_t)(N_OUT * N_IN / 8 * r->bits)},
-        .scales = {TDM_DTYPE_F32, 2, {N_OUT, n}, scales, n_scales * sizeof(float)},
-        .biases = {TDM_DTYPE_F32, 2, {N_OUT, n}, biases, n_scales * sizeof(float)}};
+        .scales = {TDM_DTYPE_F32, 2, {N_OUT, n}, scales, n_all * sizeof(float)},
+        .biases = {TDM_DTYPE_F32, 2, {N_OUT, n}, biases, n_all * sizeof(float)}};
     assert_int_equal(tdm_weight_describe(&source, &w, &err), TDM_OK);
     for (int64_t o = 0; o < N_OUT; ++o) {
         float row[N_IN];
         tdm_weight_row(&w, o, row);
         for (int64_t i = 0; i < N_IN; ++i) {
             int64_t from = r->columns != NULL ? r->columns[i] : i;
-            int64_t g = i / (N_IN / r->n_groups);
+            int64_t g = i / (N_IN / r->n_scales);
             int zero = s->zero[o][r->has_one_scale ? 0 : g];
             float scale = r->has_one_scale ? s->scale[0][0] : s->scale[o][g];
             if (r->has_one_scale) {
@@ -210,7 +210,7 @@ static void groups_are_cut_to_what_is_read(void **state) {
                                        {96, 3, 32},    {64, 4, 0},     {160, 2, 0},  {512, 4, 128}};
     (void)state;
     for (size_t i = 0; i < SUPPORT_LEN(CASES); ++i) {
-        const tdm_repack r = {.n_in = CASES[i][0], .n_groups = CASES[i][1]};
+        const tdm_repack r = {.n_in = CASES[i][0], .n_scales = CASES[i][1]};
         assert_int_equal(tdm_repack_group(&r), CASES[i][2]);
     }
 }
