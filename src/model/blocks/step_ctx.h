@@ -23,7 +23,7 @@ typedef struct tdm_experts_scratch {
 } tdm_experts_scratch;
 
 /* Positions that an indexer scores at once; how many does not change what it chooses. */
-#define TDM_CHOICE_PIECE 4096
+#define TDM_CHOICE_PIECE 512
 
 /* What the last indexer of a step chose, and its room; all NULL where a model has none. A token
  * with at most top_k positions up to its own has no list: it sees them all. */
