@@ -138,6 +138,7 @@ const tdm_field TDM_MODEL_FIELDS[] = {
      POSITIVE_MIN,
      1e6},
     {{"clip_qkv"}, NULL, AT(clip_qkv), TDM_FIELD_F64, TDM_NEED_NONE, POSITIVE_MIN, 1e30},
+    {{"swiglu_limit"}, NULL, AT(swiglu_limit), TDM_FIELD_F64, TDM_NEED_NONE, POSITIVE_MIN, 1e30},
     {{"embedding_multiplier", "scale_emb"},
      "embedding_scale",
      AT(embedding_multiplier),

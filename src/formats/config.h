@@ -101,6 +101,7 @@ typedef struct tdm_model_config {
     bool has_bias;            /* use_bias, true where absent (starcoder2) */
     bool has_mlp_bias;        /* mlp_bias */
     bool is_tied;             /* tie_word_embeddings; for GGUF: no output.weight */
+    double swiglu_limit;      /* bound of an MLP's gate; 0: absent */
     const char *hidden_act;   /* "silu"; borrowed; NULL in GGUF, or where the class has its own */
     double query_scalar;      /* scores are divided by its root; 0: absent */
     double attention_softcap; /* 0: none */

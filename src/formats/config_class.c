@@ -23,6 +23,14 @@
     .has_linear = true, .n_heads = 16, .head_dim = 256, .context_max = 32768, .norm_eps = 1e-6,    \
     .theta = 10000.0, .rotary_fraction = 0.25
 
+/* Source: transformers 5.17, configuration_gpt_oss.py, __post_init__. */
+static const tdm_rope_config GPT_OSS_ROPE = {.kind = TDM_ROPE_YARN,
+                                             .factor = 32.0,
+                                             .original_context = 4096,
+                                             .beta_fast = 32.0,
+                                             .beta_slow = 1.0,
+                                             .fraction = 1.0};
+
 static const tdm_class_default CLASSES[] = {
     {.family = "llama", .norm_eps = 1e-6, .theta = 10000.0},
     {.family = "mistral", .sliding_window = 4096, .norm_eps = 1e-6, .theta = 10000.0},
@@ -121,7 +129,13 @@ static const tdm_class_default CLASSES[] = {
     {.family = "kimi_k2", .norm_eps = 1e-6, .theta = 10000.0},
     {.family = "glm4_moe_lite", .norm_eps = 1e-5, .theta = 10000.0},
     {.family = "glm_moe_dsa", .norm_eps = 1e-5, .theta = 10000.0},
-    {.family = "gpt_oss", .head_dim = 64, .sliding_window = 128, .theta = 150000.0},
+    {.family = "gpt_oss",
+     .is_attention_biased = true,
+     .head_dim = 64,
+     .sliding_window = 128,
+     .norm_eps = 1e-5,
+     .theta = 150000.0,
+     .absent_rope = &GPT_OSS_ROPE},
 };
 
 const tdm_class_default *tdm_class_find(const char *family) {

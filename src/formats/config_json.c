@@ -193,6 +193,11 @@ static tdm_status read_rope(tdm_model_config *out, const tdm_config_source *sour
         rope->kind = TDM_ROPE_PROPORTIONAL;
         rope->fraction = class->rope_proportion;
     }
+    if (rope_source.scopes[0].object == NULL && class != NULL && class->absent_rope != NULL) {
+        double theta = rope->theta;
+        *rope = *class->absent_rope;
+        rope->theta = theta;
+    }
     TDM_TRY(tdm_fields_read(source, &PARTIAL, 1, &rope->fraction));
     TDM_TRY(tdm_fields_read(&rope_source, &PARTIAL, 1, &rope->fraction));
     if (rope->fraction < 1.0) {

@@ -78,8 +78,9 @@ typedef struct tdm_class_default {
     double norm_eps, theta;
     double rotary_fraction; /* 0: all of a head */
     double rope_proportion; /* where the file has no rope at all: a proportional one; 0: not */
-    bool has_local_rope;    /* sliding layers have a rope of their own, which no scaling touches */
-    double local_theta;     /* of it; 0: that of the other layers */
+    const tdm_rope_config *absent_rope; /* likewise: this one, with the file's base; NULL: plain */
+    bool has_local_rope; /* sliding layers have a rope of their own, which no scaling touches */
+    double local_theta;  /* of it; 0: that of the other layers */
     double query_scalar, attention_softcap, final_softcap;
     int32_t global_head_dim; /* of layers that do not slide; 0: as the others */
     int32_t ple_dim;

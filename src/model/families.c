@@ -10,19 +10,46 @@
 #include <stdio.h>
 #include <string.h>
 
+/* clang-format off */
+
+/* One a line, sorted. */
 static const tdm_family *const FAMILIES[] = {
-    &TDM_FAMILY_COHERE,        &TDM_FAMILY_COHERE2,        &TDM_FAMILY_DEEPSEEK_V3,
-    &TDM_FAMILY_GEMMA,         &TDM_FAMILY_GEMMA2,         &TDM_FAMILY_GEMMA3,
-    &TDM_FAMILY_GEMMA4,        &TDM_FAMILY_GEMMA4_UNIFIED, &TDM_FAMILY_GLM4,
-    &TDM_FAMILY_GLM4_MOE_LITE, &TDM_FAMILY_GLM_MOE_DSA,    &TDM_FAMILY_GRANITE,
-    &TDM_FAMILY_LFM2,          &TDM_FAMILY_LLAMA,          &TDM_FAMILY_MINICPM,
-    &TDM_FAMILY_MINISTRAL,     &TDM_FAMILY_MISTRAL,        &TDM_FAMILY_MIXTRAL,
-    &TDM_FAMILY_OLMO,          &TDM_FAMILY_OLMO2,          &TDM_FAMILY_OLMO3,
-    &TDM_FAMILY_PHI3,          &TDM_FAMILY_QWEN2,          &TDM_FAMILY_QWEN2_MOE,
-    &TDM_FAMILY_QWEN3,         &TDM_FAMILY_QWEN3_5,        &TDM_FAMILY_QWEN3_5_MOE,
-    &TDM_FAMILY_QWEN3_MOE,     &TDM_FAMILY_QWEN3_NEXT,     &TDM_FAMILY_SMOLLM3,
+    &TDM_FAMILY_COHERE,
+    &TDM_FAMILY_COHERE2,
+    &TDM_FAMILY_DEEPSEEK_V3,
+    &TDM_FAMILY_GEMMA,
+    &TDM_FAMILY_GEMMA2,
+    &TDM_FAMILY_GEMMA3,
+    &TDM_FAMILY_GEMMA4,
+    &TDM_FAMILY_GEMMA4_UNIFIED,
+    &TDM_FAMILY_GLM4,
+    &TDM_FAMILY_GLM4_MOE_LITE,
+    &TDM_FAMILY_GLM_MOE_DSA,
+    &TDM_FAMILY_GPT_OSS,
+    &TDM_FAMILY_GRANITE,
+    &TDM_FAMILY_LFM2,
+    &TDM_FAMILY_LLAMA,
+    &TDM_FAMILY_MINICPM,
+    &TDM_FAMILY_MINISTRAL,
+    &TDM_FAMILY_MISTRAL,
+    &TDM_FAMILY_MIXTRAL,
+    &TDM_FAMILY_OLMO,
+    &TDM_FAMILY_OLMO2,
+    &TDM_FAMILY_OLMO3,
+    &TDM_FAMILY_PHI3,
+    &TDM_FAMILY_QWEN2,
+    &TDM_FAMILY_QWEN2_MOE,
+    &TDM_FAMILY_QWEN3,
+    &TDM_FAMILY_QWEN3_5,
+    &TDM_FAMILY_QWEN3_5_MOE,
+    &TDM_FAMILY_QWEN3_MOE,
+    &TDM_FAMILY_QWEN3_NEXT,
+    &TDM_FAMILY_SMOLLM3,
     &TDM_FAMILY_STARCODER2,
 };
+
+/* clang-format on */
+
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
 
 const char *tdm_family_name_at(size_t idx) {
@@ -203,6 +230,9 @@ static tdm_status check_honoured(const tdm_model_config *config, const tdm_decod
     }
     if (config->latent.index_topk != spec->latent.index_top_k) {
         return refuse(config, err, "index_topk", "attention to chosen positions");
+    }
+    if (config->swiglu_limit > 0.0 && spec->activation.kind != TDM_GLU_CLAMPED) {
+        return refuse(config, err, "swiglu_limit", "a limit of the gate");
     }
     if (config->experts.n > 0 && spec->experts.n == 0) {
         return refuse(config, err,

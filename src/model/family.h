@@ -58,6 +58,7 @@ typedef enum tdm_naming {
     TDM_NAMING_USUAL,
     TDM_NAMING_DEEPSEEK,
     TDM_NAMING_GLM4,
+    TDM_NAMING_GPT_OSS,
     TDM_NAMING_LFM2,
     TDM_NAMING_QWEN_LINEAR,
     TDM_NAMING_STARCODER2
@@ -147,6 +148,7 @@ typedef struct tdm_decoder_spec {
     float embed_scale;       /* multiplies embeddings; 1: none */
     float attention_scale;   /* multiplies q.k */
     float attention_softcap; /* of scaled scores, before the mask; 0: none */
+    bool has_sinks;          /* one more score for each head, in the softmax's sum alone */
     float final_softcap;     /* of logits; 0: none */
     float residual_scale;    /* multiplies what a block adds; 1: none */
     float logit_divisor;     /* 1: none */
@@ -203,6 +205,7 @@ extern const tdm_family TDM_FAMILY_GEMMA4_UNIFIED;
 extern const tdm_family TDM_FAMILY_GLM4;
 extern const tdm_family TDM_FAMILY_GLM4_MOE_LITE;
 extern const tdm_family TDM_FAMILY_GLM_MOE_DSA;
+extern const tdm_family TDM_FAMILY_GPT_OSS;
 extern const tdm_family TDM_FAMILY_GRANITE;
 extern const tdm_family TDM_FAMILY_LFM2;
 extern const tdm_family TDM_FAMILY_LLAMA;

@@ -390,6 +390,13 @@ static void gguf_models_agree(void **state) {
     check_models(shared, SUPPORT_SHARED_QUANTS, SUPPORT_LEN(SUPPORT_SHARED_QUANTS), "model.gguf");
 }
 
+static void gpt_oss_blocks_agree(void **state) {
+    static const support_golden BLOCKS[] = {{"gpt-oss-blocks", TOL_GOLDEN_EXACT}};
+    char dir[SUPPORT_PATH_MAX];
+    (void)state;
+    check_models(support_data_path(dir, "goldens"), BLOCKS, SUPPORT_LEN(BLOCKS), "");
+}
+
 /* Replaces the first old in text by new of the same length. */
 static void replace(char *text, size_t len, const char *old, const char *new_text) {
     size_t n = strlen(old);
@@ -403,13 +410,50 @@ static void replace(char *text, size_t len, const char *old, const char *new_tex
     fail_msg("\"%s\" is not there", old);
 }
 
-/* One lie at a time, in the config or in the tensors' names; same lengths keep offsets true. */
+/* In the config or in the header of the tensors; same lengths keep offsets true. */
+typedef struct lie {
+    bool is_config;
+    const char *old, *new_text;
+    const char *words[2]; /* what the error must say */
+} lie;
+
+/* Opens the folder with one lie, or with none. */
+static void tell(const char *folder, const lie *l) {
+    static mem_fs m;
+    char path[SUPPORT_PATH_MAX];
+    size_t lens[2] = {0};
+    rig r;
+    tdm_error err = {0};
+    char *config = support_read_file(support_join(path, folder, "config.json"), &lens[0]);
+    char *model = support_read_file(support_join(path, folder, "model.safetensors"), &lens[1]);
+    if (l != NULL && l->is_config) {
+        char *ours = strstr(config, "\"quantization\"");
+        char *theirs = strstr(config, "\"quantization_config\"");
+        if (ours != NULL) {
+            replace(ours, strlen(ours), l->old, l->new_text);
+        }
+        replace(theirs, strlen(theirs), l->old, l->new_text);
+    } else if (l != NULL) {
+        replace(model, lens[1], l->old, l->new_text);
+    }
+    mem_fs_init(&m);
+    mem_fs_put_text(&m, "d/config.json", config);
+    mem_fs_put(&m, "d/model.safetensors", (const uint8_t *)model, lens[1]);
+    tdm_status status = rig_open(&r, "d", &m.fs, TDM_TIER_EXACT, false, &err);
+    if (l == NULL) {
+        assert_int_equal(status, TDM_OK);
+    } else if (status == TDM_OK || strstr(err.what, l->words[0]) == NULL ||
+               strstr(err.what, l->words[1]) == NULL || err.where[0] == '\0') {
+        fail_msg("%s: %s (%s)", l->new_text, err.what, err.where);
+    }
+    rig_close(&r);
+    free(model);
+    free(config);
+}
+
+/* One lie at a time. */
 static void contradictions_are_refused(void **state) {
-    static const struct {
-        bool is_config;
-        const char *old, *new_text;
-        const char *const words[2]; /* what the error must say */
-    } LIES[] = {
+    static const lie LIES[] = {
         {true, "\"bits\": 4", "\"bits\": 8", {"8 bits", "4 bits"}},
         {true, "\"group_size\": 32", "\"group_size\": 64", {"of 64", "of 32"}},
         {true, "\"bits\": 4", "\"bits\": 7", {"7 bits", "groups of 32"}},
@@ -418,39 +462,62 @@ static void contradictions_are_refused(void **state) {
         {false, "0.mlp.up_proj.biases", "0.mlp.up_proj.biasez", {"up_proj", "biases"}},
         {false, "embed_tokens.biases", "embed_tokens.biasez", {"embed_tokens", "biases"}},
     };
-    static mem_fs m;
     char folder[SUPPORT_PATH_MAX];
-    char path[SUPPORT_PATH_MAX];
     (void)state;
     SUPPORT_NEED_SHARED(folder, "goldens-mlx/llama-q4g32");
-    for (size_t i = 0; i <= SUPPORT_LEN(LIES); ++i) {
-        size_t lens[2] = {0};
-        rig r;
-        tdm_error err = {0};
-        char *config = support_read_file(support_join(path, folder, "config.json"), &lens[0]);
-        char *model = support_read_file(support_join(path, folder, "model.safetensors"), &lens[1]);
-        if (i < SUPPORT_LEN(LIES) && LIES[i].is_config) {
-            replace(strstr(config, "\"quantization\""), strlen(strstr(config, "\"quantization\"")),
-                    LIES[i].old, LIES[i].new_text);
-            char *other = strstr(config, "\"quantization_config\"");
-            replace(other, strlen(other), LIES[i].old, LIES[i].new_text);
-        } else if (i < SUPPORT_LEN(LIES)) {
-            replace(model, lens[1], LIES[i].old, LIES[i].new_text);
-        }
-        mem_fs_init(&m);
-        mem_fs_put_text(&m, "d/config.json", config);
-        mem_fs_put(&m, "d/model.safetensors", (const uint8_t *)model, lens[1]);
-        tdm_status status = rig_open(&r, "d", &m.fs, TDM_TIER_EXACT, false, &err);
-        if (i == SUPPORT_LEN(LIES)) {
-            assert_int_equal(status, TDM_OK);
-        } else if (status == TDM_OK || strstr(err.what, LIES[i].words[0]) == NULL ||
-                   strstr(err.what, LIES[i].words[1]) == NULL || err.where[0] == '\0') {
-            fail_msg("lie %zu: %s (%s)", i, err.what, err.where);
-        }
-        rig_close(&r);
-        free(model);
-        free(config);
+    for (size_t i = 0; i < SUPPORT_LEN(LIES); ++i) {
+        tell(folder, &LIES[i]);
     }
+    tell(folder, NULL);
+}
+
+#define LAYER "model.layers.0."
+#define EXPERTS LAYER "mlp.experts."
+
+static void other_gpt_oss_are_refused(void **state) {
+    static const lie LIES[] = {
+        {false,
+         LAYER "self_attn.sinks\":{\"dtype\":\"BF16\",\"shape\":[4]",
+         LAYER "self_attn.sinks\":{\"dtype\":\"F32\", \"shape\":[2]",
+         {"sinks", "[2]"}},
+        {false, LAYER "self_attn.sinks", LAYER "self_attn.sinkz", {"sinks", "missing"}},
+        {false,
+         "gate_up_proj_scales\":{\"dtype\":\"U8\",\"shape\":[4,128,2]",
+         "gate_up_proj_scales\":{\"dtype\":\"U8\",\"shape\":[4,2,128]",
+         {"scales", "[4, 2, 128]"}},
+        {false,
+         "gate_up_proj_blocks\":{\"dtype\":\"U8\",\"shape\":[4,128,2,16]",
+         "gate_up_proj_blocks\":{\"dtype\":\"U8\",\"shape\":[4,128,16,2]",
+         {"blocks", "[4, 128, 16, 2]"}},
+        {false,
+         "down_proj_blocks\":{\"dtype\":\"U8\",\"shape\":[4,64,2,16]",
+         "down_proj_blocks\":{\"dtype\":\"I8\",\"shape\":[4,64,2,16]",
+         {"blocks", "I8"}},
+        {false,
+         EXPERTS "down_proj_scales",
+         EXPERTS "down_proj_scalez",
+         {"down_proj_scales", "missing"}},
+        {false,
+         EXPERTS "gate_up_proj_blocks",
+         EXPERTS "gate_up_proj_blockz",
+         {"gate_up_proj", "missing"}},
+        {false,
+         EXPERTS "gate_up_proj_bias",
+         EXPERTS "gate_up_proj_biaz",
+         {"gate_up_proj_bias", "missing"}},
+        {false,
+         "gate_up_proj_bias\":{\"dtype\":\"BF16\",\"shape\":[4,128]",
+         "gate_up_proj_bias\":{\"dtype\":\"BF16\",\"shape\":[128,4]",
+         {"bias", "[128, 4]"}},
+        {false, LAYER "mlp.router.bias", LAYER "mlp.router.biaz", {"router.bias", "missing"}},
+    };
+    char folder[SUPPORT_PATH_MAX];
+    (void)state;
+    (void)support_data_path(folder, "goldens/gpt-oss-blocks");
+    for (size_t i = 0; i < SUPPORT_LEN(LIES); ++i) {
+        tell(folder, &LIES[i]);
+    }
+    tell(folder, NULL);
 }
 
 #define FP8_ROWS 130
@@ -539,10 +606,11 @@ static void fp8_blocks_are_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlx_units_agree),      cmocka_unit_test(gguf_products_agree),
-        cmocka_unit_test(mlx_models_agree),     cmocka_unit_test(gguf_models_agree),
-        cmocka_unit_test(foreign_models_agree), cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(fp8_blocks_are_read),
+        cmocka_unit_test(mlx_units_agree),           cmocka_unit_test(gguf_products_agree),
+        cmocka_unit_test(mlx_models_agree),          cmocka_unit_test(gguf_models_agree),
+        cmocka_unit_test(foreign_models_agree),      cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(fp8_blocks_are_read),       cmocka_unit_test(gpt_oss_blocks_agree),
+        cmocka_unit_test(other_gpt_oss_are_refused),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

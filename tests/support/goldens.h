@@ -32,6 +32,8 @@ static const support_golden SUPPORT_GOLDENS[] = {
     {"glm-moe-dsa-shared", TOL_GOLDEN_EXACT},
     {"glm4", TOL_GOLDEN_EXACT},
     {"glm4-moe-lite", TOL_GOLDEN_EXACT},
+    {"gpt-oss", TOL_GOLDEN_EXACT},
+    {"gpt-oss-blocks", TOL_GOLDEN_EXACT},
     {"granite", TOL_GOLDEN_EXACT},
     {"lfm2", TOL_GOLDEN_EXACT},
     {"llama", TOL_GOLDEN_EXACT},
@@ -79,6 +81,7 @@ static const support_golden SUPPORT_SHARED_GGUF[] = {
     {"gemma4-ple-shared", TOL_GOLDEN_EXACT},
     {"glm-moe-dsa", TOL_GOLDEN_EXACT},
     {"glm4-moe-lite", TOL_GOLDEN_EXACT},
+    {"gpt-oss", TOL_GOLDEN_EXACT},
     {"lfm2", TOL_GOLDEN_EXACT},
     {"llama", TOL_GOLDEN_EXACT},
     {"llama3-rope", TOL_GOLDEN_EXACT},
@@ -96,6 +99,7 @@ static const support_golden SUPPORT_SHARED_GGUF[] = {
 static const support_golden SUPPORT_SHARED_QUANTS[] = {
     {"quant-iq3_s", TOL_GOLDEN_EXACT},
     {"quant-iq4_xs", TOL_GOLDEN_EXACT},
+    {"quant-mxfp4_moe", TOL_GOLDEN_EXACT},
     {"quant-q2_k", TOL_GOLDEN_EXACT},
     {"quant-q4_0", TOL_GOLDEN_EXACT},
     {"quant-q4_k_m", TOL_GOLDEN_EXACT},
@@ -108,6 +112,7 @@ static const support_golden SUPPORT_SHARED_QUANTS[] = {
 static const support_golden SUPPORT_SHARED_MLX[] = {
     {"gemma3-mixed-3-6", TOL_GOLDEN_EXACT},
     {"gemma3-q6g32", TOL_GOLDEN_EXACT},
+    {"gpt-oss-mxfp4", TOL_GOLDEN_EXACT},
     {"llama-mxfp4-tied", TOL_GOLDEN_EXACT},
     {"llama-nvfp4-tied", TOL_GOLDEN_EXACT},
     {"llama-q2g128", TOL_GOLDEN_EXACT},

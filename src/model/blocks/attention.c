@@ -116,6 +116,21 @@ static tdm_status load_qk_norms(tdm_attention_block *block, tdm_loader *loader,
                          is_full ? block->heads.n_kv * dim : dim, err);
 }
 
+static tdm_status load_sinks(tdm_attention_block *block, tdm_loader *loader,
+                             const tdm_decoder_spec *spec, int32_t layer, tdm_error *err) {
+    char name[NAME_MAX_BYTES];
+    if (!spec->has_sinks) {
+        return TDM_OK;
+    }
+    if (tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF) {
+        (void)snprintf(name, sizeof name, "blk.%d.attn_sinks.weight", (int)layer);
+    } else {
+        (void)snprintf(name, sizeof name, "%slayers.%d.self_attn.sinks", loader->prefix,
+                       (int)layer);
+    }
+    return tdm_part_vector(loader, name, block->heads.n, &block->sinks, err);
+}
+
 static tdm_status attention_load(void *any, tdm_loader *loader, const tdm_dims *dims,
                                  const tdm_decoder_spec *spec, const tdm_mixer_place *place,
                                  tdm_error *err) {
@@ -137,6 +152,7 @@ static tdm_status attention_load(void *any, tdm_loader *loader, const tdm_dims *
     TDM_TRY(tdm_loader_linear(loader, tdm_role_of(spec, TDM_ROLE_O), place->layer, dims->hidden,
                               (int64_t)block->heads.n * block->heads.value_dim, spec->o_bias,
                               &block->o, err));
+    TDM_TRY(load_sinks(block, loader, spec, place->layer, err));
     return load_qk_norms(block, loader, spec, place->layer, err);
 }
 
@@ -237,6 +253,7 @@ static void plan_spans(const tdm_attention_block *block, const tdm_step_ctx *ctx
             .window = block->window,
             .scale = dims->attention_scale,
             .softcap = dims->attention_softcap,
+            .sinks = block->sinks,
         };
         first += row->n_tokens;
     }

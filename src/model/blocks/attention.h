@@ -12,7 +12,8 @@ typedef struct tdm_attention_block {
     tdm_linear q, k, v, o;
     tdm_norm q_norm; /* over head_dim, or none */
     tdm_norm k_norm;
-    bool is_norm_full; /* over all heads instead */
+    bool is_norm_full;  /* over all heads instead */
+    const float *sinks; /* [heads.n] or NULL */
     tdm_heads_spec heads;
     int32_t rope_idx;  /* of the scratch's ropes; -1: none */
     int32_t rope_dim;  /* leading values of a head that it turns */

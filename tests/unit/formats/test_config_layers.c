@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Configurations whose layers differ: arrays of GGUF, a second set of sizes, exceptions by number of
- * layer, and what of it contradicts itself. */
+ * layer, what of it contradicts itself, and classes that mean something by saying nothing. */
 #include "formats/config.h"
 
 #include "support/support.h"
@@ -49,6 +49,25 @@ static void refuse(const char *config, tdm_status status, const char *says) {
         fail_msg("%s: wanted %s with \"%s\": %s, %s at %s", config, tdm_status_name(status), says,
                  tdm_status_name(got), err.what, err.where);
     }
+}
+
+/* A class that turns by a rope of its own where a file says nothing. */
+static void gpt_oss_has_yarn_of_its_own(void **state) {
+    (void)state;
+    must_read("{\"model_type\":\"gpt_oss\"," BASE ",\"rope_theta\":9000}");
+    assert_int_equal(c.rope.kind, TDM_ROPE_YARN);
+    assert_true(c.rope.factor == 32.0 && c.rope.original_context == 4096 && c.rope.theta == 9000.0);
+    assert_true(c.rope.beta_fast == 32.0 && c.rope.beta_slow == 1.0 && !c.rope.is_truncated);
+    assert_true(c.has_attention_bias && c.norm_eps > 0.0 && c.swiglu_limit == 0.0);
+    assert_true(c.head_dim == 64 && c.sliding_window == 128);
+    must_read("{\"model_type\":\"gpt_oss\"," BASE ",\"swiglu_limit\":5,\"attention_bias\":false,"
+              "\"rope_parameters\":{\"rope_type\":\"default\"}}");
+    assert_int_equal(c.rope.kind, TDM_ROPE_DEFAULT);
+    assert_true(c.rope.theta == 150000.0 && c.swiglu_limit == 5.0 && !c.has_attention_bias);
+    refuse("{\"model_type\":\"gpt_oss\"," BASE ",\"swiglu_limit\":0}", TDM_E_FORMAT,
+           "swiglu_limit");
+    refuse("{\"model_type\":\"gpt_oss\"," BASE ",\"swiglu_limit\":-7}", TDM_E_FORMAT,
+           "swiglu_limit");
 }
 
 static void what_gemma4_means_by_nothing(void **state) {
@@ -340,6 +359,7 @@ static void arrays_that_contradict(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gpt_oss_has_yarn_of_its_own),
         cmocka_unit_test(what_gemma4_means_by_nothing),
         cmocka_unit_test(proportional_ropes),
         cmocka_unit_test(experts_only_where_asked),

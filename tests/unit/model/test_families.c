@@ -545,6 +545,48 @@ static void what_latent_attention_refuses(void **state) {
     refuse(&config, "kv_lora_rank");
 }
 
+static void gpt_oss_knows_what_files_leave_out(void **state) {
+    tdm_model_config config = plain("gpt_oss", TDM_CONTAINER_SAFETENSORS);
+    (void)state;
+    config.experts.n = 8;
+    config.experts.n_used = 2;
+    config.sliding_window = 8;
+    config.hidden_act = "silu";
+    config.rope.kind = TDM_ROPE_YARN;
+    config.rope.is_truncated = true;
+    describe(&config);
+    assert_true(spec.has_sinks && spec.experts.is_renormalized && spec.ropes[0].is_truncated);
+    assert_int_equal(spec.activation.kind, TDM_GLU_CLAMPED);
+    assert_true(spec.activation.limit == 7.0F && is_near(spec.activation.alpha, 1.702));
+    assert_int_equal(spec.experts.bias, TDM_BIAS_REQUIRED);
+    assert_int_equal(spec.qkv_bias, TDM_BIAS_NONE);
+    for (int32_t i = 0; i < 12; i++) {
+        assert_int_equal(spec.layers[i].window, i % 2 == 0 ? 8 : 0);
+    }
+    config.swiglu_limit = 3.0;
+    config.has_attention_bias = true;
+    config.n_layer_types = 12;
+    config.is_sliding[1] = 1;
+    describe(&config);
+    assert_true(spec.activation.limit == 3.0F && spec.layers[0].window == 0);
+    assert_int_equal(spec.layers[1].window, 8);
+    assert_int_equal(spec.o_bias, TDM_BIAS_REQUIRED);
+    config.hidden_act = "gelu";
+    refuse(&config, "hidden_act");
+    config = plain("gpt-oss", TDM_CONTAINER_GGUF);
+    config.experts.n = 8;
+    config.experts.n_used = 2;
+    config.rope.kind = TDM_ROPE_YARN;
+    config.rope.is_truncated = true;
+    refuse(&config, "attention.sliding_window");
+    config.sliding_window = 8;
+    describe(&config);
+    assert_false(spec.ropes[0].is_truncated); /* no key says so, and the model was not */
+    config = plain("llama", TDM_CONTAINER_SAFETENSORS);
+    config.swiglu_limit = 7.0;
+    refuse(&config, "swiglu_limit");
+}
+
 static void what_no_block_does_is_refused(void **state) {
     tdm_model_config config = plain("llama", TDM_CONTAINER_SAFETENSORS);
     (void)state;
@@ -744,6 +786,7 @@ int main(void) {
         cmocka_unit_test(latent_attention),
         cmocka_unit_test(indexers),
         cmocka_unit_test(what_latent_attention_refuses),
+        cmocka_unit_test(gpt_oss_knows_what_files_leave_out),
         cmocka_unit_test(what_no_block_does_is_refused),
         cmocka_unit_test(what_single_layers_have_is_refused),
         cmocka_unit_test(minicpm_has_three_factors),
