@@ -171,6 +171,27 @@ static tdm_status check_indexer(const tdm_model_config *out, const tdm_config_so
     return TDM_OK;
 }
 
+/* What the usual names say of heads, which latent attention does not need: they may not contradict.
+ * transformers writes the part that rotates as head_dim; GGUF writes the one shared row, as of
+ * attention with one key head. */
+static tdm_status check_usual(const tdm_model_config *out, const tdm_config_source *source,
+                              int32_t head_dim) {
+    const tdm_latent_config *latent = &out->latent;
+    bool is_gguf = source->gguf != NULL;
+    int32_t whole = is_gguf ? out->head_dim : latent->nope_dim + latent->rope_dim;
+    int32_t short_form = is_gguf ? latent->kv_rank + latent->rope_dim : latent->rope_dim;
+    if (out->n_kv_heads != 0 && out->n_kv_heads != out->n_heads &&
+        (!is_gguf || out->n_kv_heads != 1)) {
+        return fail_cross(source, "num_key_value_heads", "attention.head_count_kv",
+                          "latent attention has a key for each of its heads");
+    }
+    if (head_dim != 0 && head_dim != whole && head_dim != short_form) {
+        return fail_cross(source, "head_dim", "attention.key_length",
+                          "neither a head of latent attention nor its part");
+    }
+    return TDM_OK;
+}
+
 /* The true sizes of a head; everything before this read what the usual names say. */
 static tdm_status finish(tdm_model_config *out, const tdm_config_source *source) {
     tdm_latent_config *latent = &out->latent;
@@ -354,6 +375,7 @@ tdm_status tdm_config_read_latent_json(tdm_model_config *out, const tdm_config_s
     }
     TDM_TRY(check_words(source));
     TDM_TRY(check_flags(out, source));
+    TDM_TRY(check_usual(out, source, out->head_dim));
     return finish(out, source);
 }
 
@@ -427,10 +449,12 @@ static tdm_status check_strangers(const tdm_model_config *out, const tdm_config_
 
 tdm_status tdm_config_read_latent_gguf(tdm_model_config *out, const tdm_config_source *source) {
     char key[256];
+    int32_t key_length = out->head_dim; /* of the usual name: the fields below take its place */
     if (strcmp(out->family, "deepseek2") != 0 && strcmp(out->family, "glm-dsa") != 0) {
         return TDM_OK;
     }
     TDM_TRY(tdm_fields_read(source, FIELDS, N_FIELDS, out));
+    TDM_TRY(check_usual(out, source, key_length));
     if (out->n_mtp_layers >= out->n_layers) {
         return fail_value(source, NULL, "nextn_predict_layers", TDM_E_FORMAT,
                           "no layers are left beside those that predict further tokens");
