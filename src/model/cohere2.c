@@ -2,7 +2,7 @@
  *
  * Command R7B and Command A: Command R whose layers see a window and rotate, but for each fourth,
  * which sees everything and does not rotate. Source: transformers,
- * models/cohere2/modeling_cohere2.py. GGUF is not read: no golden shows what its files mean. */
+ * models/cohere2/modeling_cohere2.py. */
 #include "model/family.h"
 
 #define PERIOD 4
@@ -16,4 +16,4 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     return TDM_OK;
 }
 
-const tdm_family TDM_FAMILY_COHERE2 = {"cohere2", NULL, NULL, describe};
+const tdm_family TDM_FAMILY_COHERE2 = {"cohere2", NULL, "cohere2", describe};

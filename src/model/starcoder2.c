@@ -2,8 +2,8 @@
  *
  * StarCoder2: layer norms with biases, an MLP without a gate, biases on every product by use_bias,
  * and a window in every layer where the config has one. Source: shared/spec/models.md 3.2;
- * transformers, models/starcoder2/modeling_starcoder2.py. GGUF is not read: no golden shows what its
- * files mean. */
+ * transformers, models/starcoder2/modeling_starcoder2.py. A GGUF file has lost the window: what it
+ * describes is a model without one. */
 #include "model/family.h"
 
 static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spec, tdm_error *err) {
@@ -15,6 +15,9 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     spec->norm = TDM_NORM_LAYER;
     spec->mlp = TDM_MLP_PLAIN;
     spec->qkv_bias = config->has_bias ? TDM_BIAS_REQUIRED : TDM_BIAS_NONE;
+    if (config->container == TDM_CONTAINER_GGUF) {
+        spec->qkv_bias = TDM_BIAS_IF_PRESENT;
+    }
     spec->o_bias = spec->qkv_bias;
     spec->mlp_bias = spec->qkv_bias;
     for (int32_t i = 0; i < config->n_layers; i++) {
@@ -23,4 +26,4 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     return TDM_OK;
 }
 
-const tdm_family TDM_FAMILY_STARCODER2 = {"starcoder2", NULL, NULL, describe};
+const tdm_family TDM_FAMILY_STARCODER2 = {"starcoder2", NULL, "starcoder2", describe};

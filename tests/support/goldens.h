@@ -61,13 +61,17 @@ static const support_golden SUPPORT_GOLDENS[] = {
 /* tests/data/goldens-gguf: GGUF files that llama.cpp's converter made of the same models. */
 static const support_golden SUPPORT_CONVERTED[] = {
     {"cohere", TOL_GOLDEN_EXACT},
+    {"cohere2", TOL_GOLDEN_EXACT},
     {"glm4", TOL_GOLDEN_EXACT},
     {"granite", TOL_GOLDEN_EXACT},
     {"minicpm", TOL_GOLDEN_EXACT},
     {"mixtral-full", TOL_GOLDEN_EXACT},
+    {"olmo", TOL_GOLDEN_EXACT},
     {"olmo2", TOL_GOLDEN_EXACT},
     {"olmo3", TOL_GOLDEN_EXACT},
     {"phi3", TOL_GOLDEN_EXACT},
+    {"qwen2-moe-full", TOL_GOLDEN_EXACT},
+    {"starcoder2-full", TOL_GOLDEN_EXACT},
 };
 
 /* goldens-gguf of the shared data: likewise, families by families. golden/test_gguf.c has

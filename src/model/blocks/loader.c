@@ -297,8 +297,8 @@ tdm_status tdm_loader_vector(tdm_loader *loader, tdm_role role, int32_t layer, i
                           : fail_missing(loader, name, err);
 }
 
-static tdm_status load_bias(tdm_loader *loader, tdm_role role, int32_t layer, int64_t n,
-                            tdm_bias_rule rule, const float **out, tdm_error *err) {
+tdm_status tdm_loader_bias(tdm_loader *loader, tdm_role role, int32_t layer, int64_t n,
+                           tdm_bias_rule rule, const float **out, tdm_error *err) {
     char name[NAME_MAX_BYTES];
     const tdm_checkpoint_tensor *tensor = NULL;
     *out = NULL;
@@ -355,7 +355,7 @@ tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, int32_t layer, i
     const tdm_checkpoint_tensor *tensor = find(loader, role, layer, "weight", name);
     memset(out, 0, sizeof *out);
     if (tensor != NULL) {
-        TDM_TRY(load_bias(loader, role, layer, n_out, bias, &out->bias, err));
+        TDM_TRY(tdm_loader_bias(loader, role, layer, n_out, bias, &out->bias, err));
     }
     return load_weight(loader, tensor, name, &part, role, &out->weight, err);
 }

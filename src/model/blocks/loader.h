@@ -119,6 +119,10 @@ TDM_NODISCARD tdm_status tdm_loader_linear(tdm_loader *loader, tdm_role role, in
 /* A vector of n values as f32. */
 TDM_NODISCARD tdm_status tdm_loader_vector(tdm_loader *loader, tdm_role role, int32_t layer,
                                            int64_t n, const float **out, tdm_error *err);
+/* The bias of role's tensor by rule; NULL: none. */
+TDM_NODISCARD tdm_status tdm_loader_bias(tdm_loader *loader, tdm_role role, int32_t layer,
+                                         int64_t n, tdm_bias_rule rule, const float **out,
+                                         tdm_error *err);
 /* What is fetched from now on is counted as section's; returns what it was before. */
 static inline tdm_section tdm_loader_enter(tdm_loader *loader, tdm_section section) {
     tdm_section outer = loader->tally->section;

@@ -97,9 +97,19 @@ static tdm_status plain_source(tdm_loader *loader, const tdm_checkpoint_tensor *
                                tdm_error *err) {
     const int64_t dims[3] = {part->n_stack, part->n_out, part->n_in};
     bool is_stack = part->n_stack > 0;
-    TDM_TRY(
-        tdm_loader_check_shape(loader, weight, is_stack ? 3 : 2, is_stack ? dims : dims + 1, err));
+    if (!is_stack && part->n_out == 1 &&
+        weight->view.rank == 1) { /* one row, as GGUF may have it */
+        TDM_TRY(tdm_loader_check_shape(loader, weight, 1, &part->n_in, err));
+    } else {
+        TDM_TRY(tdm_loader_check_shape(loader, weight, is_stack ? 3 : 2, is_stack ? dims : dims + 1,
+                                       err));
+    }
     *out = (tdm_weight_source){.mode = TDM_WEIGHT_PLAIN, .view = slice(&weight->view, part)};
+    if (out->view.rank == 1) {
+        out->view.rank = 2;
+        out->view.dims[0] = 1;
+        out->view.dims[1] = part->n_in;
+    }
     tdm_loader_consume(loader, weight, part->n_out * part->n_in * (is_stack ? part->n_stack : 1));
     return TDM_OK;
 }

@@ -5,12 +5,8 @@
 #include "model/blocks/norm.h"
 
 #include "model/blocks/names.h"
-#include "model/blocks/parts.h"
 #include "tensor/ops.h"
 
-#include <stdio.h>
-
-#define NAME_MAX_BYTES 160
 #define NONE TDM_ROLE_COUNT
 
 /* Roles of the norms of a template: before and after attention, before and after the MLP. */
@@ -23,31 +19,6 @@ static const struct {
     [TDM_BLOCK_SANDWICH] = {TDM_ROLE_ATTENTION_NORM, TDM_ROLE_ATTENTION_POST_NORM,
                             TDM_ROLE_MLP_PRE_NORM, TDM_ROLE_MLP_POST_NORM},
 };
-
-/* Biases of layer norms, after the prefix; only these roles have any. */
-static const struct {
-    tdm_role role;
-    const char *head, *tail; /* the layer's number stands between; tail NULL: no layer */
-} BIASES[] = {{TDM_ROLE_FINAL_NORM, "norm.bias", NULL},
-              {TDM_ROLE_ATTENTION_NORM, "layers.", ".input_layernorm.bias"},
-              {TDM_ROLE_MLP_NORM, "layers.", ".post_attention_layernorm.bias"}};
-
-static tdm_status load_bias(tdm_norm *norm, tdm_loader *loader, tdm_role role, int32_t layer,
-                            int64_t dim, tdm_error *err) {
-    char name[NAME_MAX_BYTES];
-    for (size_t i = 0; i < sizeof BIASES / sizeof BIASES[0]; i++) {
-        if (BIASES[i].role == role && BIASES[i].tail == NULL) {
-            (void)snprintf(name, sizeof name, "%s%s", loader->prefix, BIASES[i].head);
-            return tdm_part_vector(loader, name, dim, &norm->bias, err);
-        }
-        if (BIASES[i].role == role) {
-            (void)snprintf(name, sizeof name, "%s%s%d%s", loader->prefix, BIASES[i].head,
-                           (int)layer, BIASES[i].tail);
-            return tdm_part_vector(loader, name, dim, &norm->bias, err);
-        }
-    }
-    return tdm_fail(err, TDM_E_UNSUPPORTED, "a layer norm here has no name for its bias");
-}
 
 /* Weights of a norm that has none. */
 static tdm_status load_ones(tdm_norm *norm, tdm_loader *loader, int64_t dim, tdm_error *err) {
@@ -73,7 +44,8 @@ static tdm_status load(tdm_norm *norm, tdm_loader *loader, const tdm_decoder_spe
     TDM_TRY(tdm_loader_vector(loader, tdm_role_of(spec, role), layer, dim, &stored, err));
     norm->weight = stored;
     if (norm->kind == TDM_NORM_LAYER) {
-        TDM_TRY(load_bias(norm, loader, role, layer, dim, err));
+        TDM_TRY(tdm_loader_bias(loader, tdm_role_of(spec, role), layer, dim, TDM_BIAS_REQUIRED,
+                                &norm->bias, err));
     }
     if (spec->norm_offset == 0.0F) {
         return TDM_OK;

@@ -24,4 +24,6 @@ def set_vocab(self):
 model_class = conversion.get_model_class(ModelBase.load_hparams(case, False)["architectures"][0])
 model_class.set_vocab = set_vocab
 with torch.inference_mode():
-    model_class(case, gguf.LlamaFileType.MOSTLY_BF16, out, use_temp_file=False, eager=True, model_name="tiny").write()
+    model = model_class(case, gguf.LlamaFileType.MOSTLY_BF16, out, use_temp_file=False, eager=True, model_name="tiny")
+    model.hparams.setdefault("rotary_pct", 1.0)  # hub files of cohere2 have it, transformers 5 writes it no more
+    model.write()

@@ -285,6 +285,11 @@ static void head_counts(bytes *b) {
     add_array(b, "gemma4.attention.key_length", 4, 2, 32, 16);
 }
 
+static void clamp(bytes *b) {
+    gguf_kv_u32(b, FF, 96);
+    gguf_kv_f32(b, "gemma4.attention.clamp_kqv", 8.0F);
+}
+
 static void other_values(bytes *b) {
     gguf_kv_u32(b, FF, 96);
     gguf_kv_u32(b, "gemma4.attention.key_length", 32);
@@ -328,6 +333,13 @@ static void arrays_are_each_layers_own(void **state) {
     assert_false(c.is_k_eq_v);
 }
 
+/* olmo's bound on q, k and v, which the model refuses. */
+static void a_bound_is_seen(void **state) {
+    (void)state;
+    assert_int_equal(read_gguf(clamp, 2, "x"), TDM_OK);
+    assert_true(c.clip_qkv == 8.0);
+}
+
 static void arrays_that_contradict(void **state) {
     static const struct {
         edit_fn *edit;
@@ -366,6 +378,7 @@ int main(void) {
         cmocka_unit_test(a_second_set_of_sizes),
         cmocka_unit_test(exceptions_by_layer),
         cmocka_unit_test(arrays_are_each_layers_own),
+        cmocka_unit_test(a_bound_is_seen),
         cmocka_unit_test(arrays_that_contradict),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));

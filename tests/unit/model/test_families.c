@@ -411,8 +411,31 @@ static void knobs_of_the_dense_families(void **state) {
     assert_int_equal(spec.layers[0].window, 8);
     assert_true(spec.ropes[spec.layers[0].rope_idx].theta == 1e4);
     assert_true(spec.ropes[spec.layers[1].rope_idx].theta == 1e6);
-    config = plain("olmo", TDM_CONTAINER_GGUF); /* no golden shows such a file */
-    refuse(&config, "general.architecture");
+}
+
+static void families_in_gguf(void **state) {
+    tdm_model_config config = plain("olmo", TDM_CONTAINER_GGUF);
+    (void)state;
+    describe(&config);
+    assert_int_equal(spec.pairing, TDM_ROPE_NEIGHBOURS);
+    config = plain("starcoder2", TDM_CONTAINER_GGUF);
+    describe(&config);
+    assert_int_equal(spec.qkv_bias, TDM_BIAS_IF_PRESENT);
+    assert_int_equal(spec.mlp_bias, TDM_BIAS_IF_PRESENT);
+    assert_int_equal(spec.layers[0].window, 0);
+    config = plain("cohere2", TDM_CONTAINER_GGUF);
+    config.sliding_window = 8;
+    describe(&config);
+    assert_int_equal(spec.layers[2].window, 8);
+    assert_false(spec.layers[3].has_rope);
+    config = plain("qwen2moe", TDM_CONTAINER_GGUF);
+    config.experts.n = 8;
+    config.experts.n_used = 2;
+    config.experts.shared_intermediate = 48;
+    describe(&config);
+    assert_int_equal(spec.qkv_bias, TDM_BIAS_IF_PRESENT);
+    assert_false(spec.experts.is_renormalized);
+    assert_int_equal(spec.experts.shared_intermediate, 48);
 }
 
 static void windows_by_period(void **state) {
@@ -781,6 +804,7 @@ int main(void) {
         cmocka_unit_test(gemma4_layers_share_by_kind),
         cmocka_unit_test(experts_stand_where_the_config_says),
         cmocka_unit_test(knobs_of_the_dense_families),
+        cmocka_unit_test(families_in_gguf),
         cmocka_unit_test(windows_by_period),
         cmocka_unit_test(lfm2_convolves_where_the_config_says),
         cmocka_unit_test(latent_attention),
