@@ -130,6 +130,18 @@ static inline void kit_linear(const backend_kit *kit) {
     }
 }
 
+/* Past the bounds by which kernels cut their work: columns, rows and tokens. */
+static inline void kit_linear_large(const backend_kit *kit) {
+    static const tdm_dtype TYPES[] = {TDM_DTYPE_Q4_0, TDM_DTYPE_Q4_K, TDM_DTYPE_Q6_K,
+                                      TDM_DTYPE_Q2_K, TDM_DTYPE_Q8_0};
+    for (size_t i = 0; i < SUPPORT_LEN(TYPES); ++i) {
+        kit_linear_shape(kit, KIT_STORED(TYPES[i]), 150, 2304, 37);
+    }
+    kit_linear_shape(kit, (kit_spec){TDM_WEIGHT_AFFINE, TDM_DTYPE_BF16, 4, 128}, 40, 2560, 33);
+    kit_linear_shape(kit, (kit_spec){TDM_WEIGHT_AFFINE, TDM_DTYPE_BF16, 8, 64}, 40, 2112, 33);
+    kit_linear_shape(kit, KIT_STORED(TDM_DTYPE_Q4_0), 19, 64, 300);
+}
+
 /* Four parts of four types in one call give what four calls give. */
 static inline void kit_linear_parts(const backend_kit *kit) {
     static const tdm_dtype TYPES[] = {TDM_DTYPE_Q4_K, TDM_DTYPE_F32, TDM_DTYPE_Q6_K,
@@ -752,6 +764,7 @@ static inline void backend_kit_run(const backend_kit *kit) {
         assert_int_equal(be->tier, kit->tier);
     }
     kit_linear(kit);
+    kit_linear_large(kit);
     kit_linear_parts(kit);
     kit_lent(kit);
     kit_embed(kit);

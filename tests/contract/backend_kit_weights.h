@@ -24,8 +24,8 @@ typedef struct backend_kit {
     tdm_backend *twin; /* scalar, of the same tier */
 } backend_kit;
 
-#define KIT_N_MAX 64
-#define KIT_WIDTH_MAX 1024
+#define KIT_N_MAX 300
+#define KIT_WIDTH_MAX 2560
 #define KIT_CANARY 12345.625f
 
 static inline float kit_noise(uint32_t stream, uint32_t i) {

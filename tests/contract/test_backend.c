@@ -66,12 +66,23 @@ static void avx512_fast_mapped(void **state) {
     run_one(TDM_CPU_ISA_AVX512, TDM_TIER_FAST, true);
 }
 
+static void avxvnni_fast(void **state) {
+    (void)state;
+    run_one(TDM_CPU_ISA_AVXVNNI, TDM_TIER_FAST, false);
+}
+
+static void amx_fast(void **state) {
+    (void)state;
+    run_one(TDM_CPU_ISA_AMX, TDM_TIER_FAST, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scalar_reference),   cmocka_unit_test(scalar_fast),
         cmocka_unit_test(avx2_exact),         cmocka_unit_test(avx2_fast),
         cmocka_unit_test(avx2_fast_mapped),   cmocka_unit_test(avx512_fast),
-        cmocka_unit_test(avx512_fast_mapped),
+        cmocka_unit_test(avx512_fast_mapped), cmocka_unit_test(avxvnni_fast),
+        cmocka_unit_test(amx_fast),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

@@ -17,8 +17,8 @@ typedef void (*fill_fn)(tdm_cpu_kernels *kernels);
 static const fill_fn FILLS[TDM_CPU_ISA_COUNT] = {
     [TDM_CPU_ISA_SCALAR] = tdm_cpu_kernels_scalar,
 #if defined(__x86_64__)
-    [TDM_CPU_ISA_AVX2] = tdm_cpu_kernels_avx2,
-    [TDM_CPU_ISA_AVX512] = tdm_cpu_kernels_avx512,
+    [TDM_CPU_ISA_AVX2] = tdm_cpu_kernels_avx2,     [TDM_CPU_ISA_AVXVNNI] = tdm_cpu_kernels_avxvnni,
+    [TDM_CPU_ISA_AVX512] = tdm_cpu_kernels_avx512, [TDM_CPU_ISA_AMX] = tdm_cpu_kernels_amx,
 #endif
 };
 
@@ -73,7 +73,7 @@ static tdm_status fail_isa(tdm_error *err, tdm_status code, const char *name, co
 
 static tdm_status isa_choose_named(tdm_cpu *cpu, const char *name, const tamper_hook *tamper,
                                    tdm_error *err) {
-    static const char *const NOT_BUILT[] = {"avxvnni", "amx", "neon"};
+    static const char *const NOT_BUILT[] = {"neon"};
     for (int i = 0; i < TDM_CPU_ISA_COUNT; ++i) {
         if (strcmp(name, tdm_cpu_isa_name((tdm_cpu_isa)i)) == 0) {
             const char *failed = NULL;
@@ -131,6 +131,7 @@ size_t tdm_cpu_scratch_bytes(int64_t n_in) {
                            (2 * TDM_CPU_ATTENTION_BLOCK + 2 * TDM_CPU_ATTENTION_QUERIES) +
                        sizeof(float) * 8 * TDM_CPU_ATTENTION_BLOCK;
     size_t bytes = products > attention ? products : attention;
+    bytes = bytes > TDM_CPU_WIDE_SCRATCH ? bytes : TDM_CPU_WIDE_SCRATCH;
     return (bytes + 127) / 128 * 128;
 }
 
@@ -139,6 +140,7 @@ static void scratch_free(tdm_cpu *cpu) {
     tdm_mem_free_aligned(cpu->alloc, cpu->x8.q, cpu->x8_q_bytes, 64);
     tdm_mem_free_aligned(cpu->alloc, cpu->x8.blocks, cpu->x8_blocks_bytes, 64);
     tdm_mem_free_aligned(cpu->alloc, cpu->gathered, cpu->gathered_bytes, 64);
+    tdm_mem_free_aligned(cpu->alloc, cpu->x8.groups, cpu->x8_groups_bytes, 64);
     cpu->scratch = NULL;
     cpu->gathered = NULL;
     cpu->x8 = (tdm_cpu_x8){0};
@@ -164,6 +166,7 @@ tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, td
     next.x8 = (tdm_cpu_x8){.ld_q = (width_max + 63) / 64 * 64, .ld_blocks = (width_max + 31) / 32};
     next.x8_q_bytes = 0;
     next.x8_blocks_bytes = 0;
+    next.x8_groups_bytes = 0;
     next.scratch = NULL;
     next.gathered = NULL;
     next.gathered_bytes = 0;
@@ -180,7 +183,13 @@ tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, td
         next.x8_blocks_bytes = (size_t)n_max * (size_t)next.x8.ld_blocks * sizeof(tdm_cpu_x8_block);
         next.x8.q = tdm_mem_alloc_aligned(cpu->alloc, next.x8_q_bytes, 64);
         next.x8.blocks = tdm_mem_alloc_aligned(cpu->alloc, next.x8_blocks_bytes, 64);
-        if (next.x8.q == NULL || next.x8.blocks == NULL) {
+        if (cpu->kernels.linear_i8_wide != NULL && n_max >= TDM_CPU_GROUP_TOKENS) {
+            next.x8_groups_bytes = (size_t)(n_max / TDM_CPU_GROUP_TOKENS) *
+                                   (size_t)next.x8.ld_blocks * sizeof(tdm_cpu_x8_group);
+            next.x8.groups = tdm_mem_alloc_aligned(cpu->alloc, next.x8_groups_bytes, 64);
+        }
+        if (next.x8.q == NULL || next.x8.blocks == NULL ||
+            (next.x8_groups_bytes > 0 && next.x8.groups == NULL)) {
             scratch_free(&next);
             return tdm_fail_nomem(err, "rounded activations");
         }

@@ -13,15 +13,16 @@
 /* Instruction sets, from low to high. */
 typedef enum tdm_cpu_isa {
     TDM_CPU_ISA_SCALAR,
-    TDM_CPU_ISA_AVX2,   /* AVX2 + FMA + F16C */
-    TDM_CPU_ISA_AVX512, /* F, BW, DQ, VL and VNNI on top of it */
+    TDM_CPU_ISA_AVX2,    /* AVX2 + FMA + F16C */
+    TDM_CPU_ISA_AVXVNNI, /* AVX-VNNI on top of it */
+    TDM_CPU_ISA_AVX512,  /* AVX2's with F, BW, DQ, VL and VNNI of AVX-512 on top */
+    TDM_CPU_ISA_AMX,     /* AVX-512's with tiles of int8 on top */
     TDM_CPU_ISA_COUNT
 } tdm_cpu_isa;
 
 typedef struct tdm_cpu_options {
     tdm_tier tier;
-    const char
-        *isa; /* "scalar", "avx2", "avx512"; NULL or "best": the highest that proves itself */
+    const char *isa;    /* tdm_cpu_isa_name's; NULL or "best": the highest that proves itself */
     int32_t n_threads;  /* 0: one a core */
     const tdm_log *log; /* may be NULL */
     bool is_mapped;     /* fast tier: read the file's layout instead of packing panels (half the

@@ -47,12 +47,37 @@ typedef struct tdm_cpu_x8_block {
     int16_t half_sums[2]; /* of the first and the last 16 */
 } tdm_cpu_x8_block;
 
-/* Rounded activations, n rows. */
+/* Wide products: tokens of a group, groups and panels of one call at most, and blocks of columns
+ * that they finish before the next ones, so that what they read stays in the second-level cache. */
+#define TDM_CPU_GROUP_TOKENS 16
+#define TDM_CPU_WIDE_GROUPS 16
+#define TDM_CPU_WIDE_PANELS 16
+#define TDM_CPU_WIDE_BLOCKS 32
+#define TDM_CPU_WIDE_BLOCK_BYTES 1280
+/* Opened weights of two panels and the sums of every output of a call. */
+#define TDM_CPU_WIDE_SCRATCH                                                                       \
+    ((size_t)TDM_CPU_WIDE_BLOCKS * TDM_CPU_WIDE_BLOCK_BYTES +                                      \
+     (size_t)TDM_CPU_WIDE_GROUPS * TDM_CPU_GROUP_TOKENS * TDM_CPU_WIDE_PANELS *                    \
+         TDM_CPU_PANEL_ROWS * 4)
+
+/* One block of 32 activations of a group of tokens, side by side: what wide products read. The same
+ * numbers as in blocks. */
+typedef struct tdm_cpu_x8_group {
+    _Alignas(64) int8_t q[TDM_CPU_GROUP_TOKENS][32];
+    float d[TDM_CPU_GROUP_TOKENS];
+    float s[TDM_CPU_GROUP_TOKENS];
+    int32_t first[TDM_CPU_GROUP_TOKENS]; /* sums of the first 16 */
+    int32_t last[TDM_CPU_GROUP_TOKENS];  /* and of the last */
+} tdm_cpu_x8_group;
+
+/* Rounded activations, n rows. A call that runs wide products has its whole groups of tokens in
+ * groups and the rest in q and blocks, at their own places. */
 typedef struct tdm_cpu_x8 {
     int8_t *q; /* [n, ld_q] */
     int64_t ld_q;
     tdm_cpu_x8_block *blocks; /* [n, ld_blocks] */
     int64_t ld_blocks;
+    tdm_cpu_x8_group *groups; /* [n / 16, ld_blocks]; NULL where no set reads them */
 } tdm_cpu_x8;
 
 typedef struct tdm_cpu_linear_job {
@@ -82,6 +107,10 @@ typedef struct tdm_cpu_kernels {
                        int64_t tok1, void *scratch);
     void (*linear_i8)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                       int64_t tok1, void *scratch);
+    /* The same for groups of tokens [group0, group1) of a packed weight, within the bounds above;
+     * scratch: TDM_CPU_WIDE_SCRATCH. NULL: the set has none. The bits are linear_i8's. */
+    void (*linear_i8_wide)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+                           int64_t group0, int64_t group1, void *scratch);
     /* One row of n values, n a multiple of 32. */
     void (*quantize)(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);
     /* Both NULL: the set has no layout of its own. Sets weight->layout and period for int8
@@ -118,7 +147,9 @@ typedef struct tdm_cpu_kernels {
 void tdm_cpu_kernels_scalar(tdm_cpu_kernels *kernels);
 #if defined(__x86_64__)
 void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels);
+void tdm_cpu_kernels_avxvnni(tdm_cpu_kernels *kernels);
 void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels);
+void tdm_cpu_kernels_amx(tdm_cpu_kernels *kernels);
 #endif
 
 /* Where a value head finds its own in a row of the delta rule, and how one position's gates open:
@@ -129,6 +160,10 @@ typedef struct tdm_cpu_delta_head {
 tdm_cpu_delta_head tdm_cpu_delta_locate(const tdm_delta *delta, int32_t head);
 void tdm_cpu_delta_gates(const tdm_delta *delta, int32_t head, float a, float b, float *out_keep,
                          float *out_write);
+
+/* Token t of a group: row and its blocks become its places in group [n_blocks]. */
+void tdm_cpu_group_put(tdm_cpu_x8_group *group, int32_t t, const int8_t *row,
+                       const tdm_cpu_x8_block *blocks, int64_t n_blocks);
 
 /* Bytes of one thread's scratch for products of n_in and for attention. */
 size_t tdm_cpu_scratch_bytes(int64_t n_in);
@@ -164,6 +199,7 @@ typedef struct tdm_cpu {
     bool has_columns; /* a weight reads its activations in another order */
     float *gathered;  /* [n_max, width_max] of them; NULL without such a weight */
     size_t gathered_bytes;
+    size_t x8_groups_bytes;
     char name[24];
 } tdm_cpu;
 

@@ -2,13 +2,15 @@
  *
  * Which instruction sets processor and operating system advertise. Owns cpuid and the check that
  * the system saves the wide registers; whether an advertised instruction runs is proof.c's
- * question. */
+ * question. _GNU_SOURCE is for syscall. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "backend/cpu/cpu_priv.h"
 
 static const char *const ISA_NAMES[TDM_CPU_ISA_COUNT] = {
-    [TDM_CPU_ISA_SCALAR] = "scalar",
-    [TDM_CPU_ISA_AVX2] = "avx2",
-    [TDM_CPU_ISA_AVX512] = "avx512",
+    [TDM_CPU_ISA_SCALAR] = "scalar", [TDM_CPU_ISA_AVX2] = "avx2", [TDM_CPU_ISA_AVXVNNI] = "avxvnni",
+    [TDM_CPU_ISA_AVX512] = "avx512", [TDM_CPU_ISA_AMX] = "amx",
 };
 
 const char *tdm_cpu_isa_name(tdm_cpu_isa isa) {
@@ -18,14 +20,32 @@ const char *tdm_cpu_isa_name(tdm_cpu_isa isa) {
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <asm/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 typedef struct x86_facts {
     bool has_avx2;
+    bool has_avxvnni;
     bool has_avx512;
+    bool has_amx;
 } x86_facts;
 
+/* Tiles need the system's leave, once a process; asking again is harmless. Their state is large, so
+ * a kernel may say no. */
+static bool tiles_allow(void) {
+#if defined(__linux__) && defined(ARCH_REQ_XCOMP_PERM)
+    enum { XFEATURE_TILE_DATA = 18 };
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILE_DATA) == 0;
+#else
+    return false;
+#endif
+}
+
 static x86_facts x86_ask(void) {
-    x86_facts facts = {false, false};
+    x86_facts facts = {0};
     unsigned a = 0;
     unsigned b = 0;
     unsigned c = 0;
@@ -44,6 +64,11 @@ static x86_facts x86_ask(void) {
     unsigned wide = bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL;
     facts.has_avx512 = facts.has_avx2 && (b & wide) == wide && (c & bit_AVX512VNNI) != 0 &&
                        (xcr0 & 0xe6u) == 0xe6u;
+    facts.has_amx = facts.has_avx512 && (d & bit_AMX_TILE) != 0 && (d & bit_AMX_INT8) != 0 &&
+                    (xcr0 & 0x60000u) == 0x60000u;
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) {
+        facts.has_avxvnni = facts.has_avx2 && (a & bit_AVXVNNI) != 0;
+    }
     return facts;
 }
 
@@ -54,8 +79,12 @@ bool tdm_cpu_isa_is_present(tdm_cpu_isa isa) {
         return true;
     case TDM_CPU_ISA_AVX2:
         return facts.has_avx2;
+    case TDM_CPU_ISA_AVXVNNI:
+        return facts.has_avxvnni;
     case TDM_CPU_ISA_AVX512:
         return facts.has_avx512;
+    case TDM_CPU_ISA_AMX:
+        return facts.has_amx && tiles_allow();
     case TDM_CPU_ISA_COUNT:
         break;
     }

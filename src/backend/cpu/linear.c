@@ -6,6 +6,7 @@
 #include "backend/cpu/cpu_priv.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 /* Below this many multiply-adds a call stays on the calling thread: waking the team costs more. */
 #define WORK_INLINE 16384
@@ -20,6 +21,7 @@ typedef struct linear_run {
     int64_t panel_end[TDM_LINEAR_PARTS_MAX]; /* running count over the parts */
     int32_t n_parts;
     int64_t n;
+    int64_t n_wide; /* leading tokens that go in whole groups; 0: none */
     int64_t n_panels;
     int64_t chunk_panels; /* 0: one contiguous share a thread */
     atomic_llong next;
@@ -28,6 +30,20 @@ typedef struct linear_run {
 bool tdm_cpu_is_int8(const tdm_cpu *cpu, const tdm_weight *weight) {
     tdm_block_kind kind = TDM_BLOCK_ONE;
     return cpu->base.tier == TDM_TIER_FAST && !weight->is_exact && tdm_weight_kind(weight, &kind);
+}
+
+/* The groups of tokens, in calls as large as wide products allow. */
+static void run_wide(const linear_run *run, const tdm_cpu_linear_job *job, int64_t row0,
+                     int64_t row1, void *scratch) {
+    const int64_t n_groups = run->n_wide / TDM_CPU_GROUP_TOKENS;
+    const int64_t rows = (int64_t)TDM_CPU_WIDE_PANELS * TDM_CPU_PANEL_ROWS;
+    for (int64_t g = 0; g < n_groups; g += TDM_CPU_WIDE_GROUPS) {
+        for (int64_t r = row0; r < row1; r += rows) {
+            run->cpu->kernels.linear_i8_wide(job, r, tdm_cpu_min(row1, r + rows), g,
+                                             tdm_cpu_min(n_groups, g + TDM_CPU_WIDE_GROUPS),
+                                             scratch);
+        }
+    }
 }
 
 /* Panels [begin, end) of the whole call. */
@@ -42,7 +58,11 @@ static void run_panels(const linear_run *run, int64_t begin, int64_t end, void *
             int64_t row1 = tdm_cpu_min((p1 - first) * TDM_CPU_PANEL_ROWS, job->weight->n_out);
             int64_t token_bytes = job->weight->n_in * (run->is_int8[i] ? 2 : 4);
             int64_t step = tdm_cpu_max(24, TOKEN_CHUNK_BYTES / token_bytes / 12 * 12);
-            for (int64_t t = 0; t < run->n; t += step) {
+            int64_t n_wide = run->is_int8[i] ? run->n_wide : 0;
+            if (n_wide > 0) {
+                run_wide(run, job, row0, row1, scratch);
+            }
+            for (int64_t t = n_wide; t < run->n; t += step) {
                 int64_t t1 = tdm_cpu_min(run->n, t + step);
                 if (run->is_int8[i]) {
                     run->cpu->kernels.linear_i8(job, row0, row1, t, t1, scratch);
@@ -79,9 +99,22 @@ typedef struct quantize_run {
     const float *x;
     int64_t ld_x;
     int64_t n;
+    int64_t n_wide; /* as in linear_run */
     int64_t n_in;
 } quantize_run;
 
+void tdm_cpu_group_put(tdm_cpu_x8_group *group, int32_t t, const int8_t *row,
+                       const tdm_cpu_x8_block *blocks, int64_t n_blocks) {
+    for (int64_t b = 0; b < n_blocks; ++b) {
+        memcpy(group[b].q[t], row + 32 * b, 32);
+        group[b].d[t] = blocks[b].d;
+        group[b].s[t] = blocks[b].s;
+        group[b].first[t] = blocks[b].half_sums[0];
+        group[b].last[t] = blocks[b].half_sums[1];
+    }
+}
+
+/* Tokens of groups are rounded at their own place and then copied. */
 static void quantize_member(void *arg, int32_t idx, int32_t n_members) {
     const quantize_run *run = arg;
     const tdm_cpu_x8 *x8 = &run->cpu->x8;
@@ -89,8 +122,13 @@ static void quantize_member(void *arg, int32_t idx, int32_t n_members) {
     int64_t end = 0;
     tdm_cpu_share(run->n, idx, n_members, &begin, &end);
     for (int64_t t = begin; t < end; ++t) {
-        run->cpu->kernels.quantize(run->x + t * run->ld_x, run->n_in, x8->q + t * x8->ld_q,
-                                   x8->blocks + t * x8->ld_blocks);
+        int8_t *q = x8->q + t * x8->ld_q;
+        tdm_cpu_x8_block *blocks = x8->blocks + t * x8->ld_blocks;
+        run->cpu->kernels.quantize(run->x + t * run->ld_x, run->n_in, q, blocks);
+        if (t < run->n_wide) {
+            tdm_cpu_group_put(x8->groups + t / TDM_CPU_GROUP_TOKENS * x8->ld_blocks,
+                              (int32_t)(t % TDM_CPU_GROUP_TOKENS), q, blocks, run->n_in / 32);
+        }
     }
 }
 
@@ -124,6 +162,7 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
     int64_t n_in = parts[0].weight->n_in;
     linear_run run = {.cpu = cpu, .n_parts = n_parts, .n = n};
     bool any_int8 = false;
+    bool can_widen = cpu->kernels.linear_i8_wide != NULL;
     TDM_CHECK(n <= cpu->n_max && n_in <= cpu->width_max);
     if (parts[0].weight->columns != NULL) {
         TDM_CHECK(cpu->gathered != NULL);
@@ -145,6 +184,7 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
         const tdm_linear_part *p = &parts[i];
         run.is_int8[i] = tdm_cpu_is_int8(cpu, p->weight);
         any_int8 = any_int8 || run.is_int8[i];
+        can_widen = can_widen && (!run.is_int8[i] || p->weight->packed != NULL);
         run.jobs[i] = (tdm_cpu_linear_job){.weight = p->weight,
                                            .x = x,
                                            .ld_x = ld_x,
@@ -157,7 +197,9 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
         run.panel_end[i] = run.n_panels;
     }
     if (any_int8) {
-        quantize_run q = {.cpu = cpu, .x = x, .ld_x = ld_x, .n = n, .n_in = n_in};
+        run.n_wide = can_widen ? n / TDM_CPU_GROUP_TOKENS * TDM_CPU_GROUP_TOKENS : 0;
+        quantize_run q = {
+            .cpu = cpu, .x = x, .ld_x = ld_x, .n = n, .n_wide = run.n_wide, .n_in = n_in};
         if (n == 1 || n * n_in < WORK_INLINE) {
             quantize_member(&q, 0, 1);
         } else {
@@ -171,6 +213,9 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
     if (n > 1) {
         int64_t share = run.n_panels / ((int64_t)cpu->n_threads * 8);
         run.chunk_panels = tdm_cpu_max(1, tdm_cpu_min(16, share));
+        if (run.n_wide > 0) { /* wide products take two panels at a time */
+            run.chunk_panels = (run.chunk_panels + 1) / 2 * 2;
+        }
     }
     atomic_init(&run.next, 0);
     tdm_team_run(be->team, linear_member, &run);

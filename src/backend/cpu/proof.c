@@ -42,6 +42,8 @@ typedef struct proof_memory {
     tdm_cpu_x8_block blocks[2][N_TOKENS * N_IN / 32];
     uint8_t pages[2][2 * 128 * 40 * 4];
     uint8_t packed[64 * 1024];
+    tdm_cpu_x8_group groups[N_IN / 32];
+    float wide[TDM_CPU_GROUP_TOKENS * N_OUT];
 } proof_memory;
 
 typedef struct proof {
@@ -104,6 +106,31 @@ static void fill_weights(proof *p, tdm_dtype dtype) {
     }
 }
 
+/* Wide products of packed panels: a pair of them, and a single one; the tokens over and over. */
+static void prove_wide(proof *p, const tdm_cpu_linear_job *plain) {
+    proof_memory *m = p->m;
+    tdm_cpu_x8 x8 = *plain->x8;
+    tdm_cpu_linear_job job = *plain;
+    x8.groups = m->groups;
+    job.x8 = &x8;
+    job.out = m->wide;
+    memset(m->wide, 0, sizeof m->wide);
+    for (int32_t t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
+        int32_t from = t % N_TOKENS;
+        tdm_cpu_group_put(m->groups, t, x8.q + from * x8.ld_q, x8.blocks + from * x8.ld_blocks,
+                          N_IN / 32);
+    }
+    for (int64_t row0 = 0; row0 < N_OUT; row0 += TDM_CPU_PANEL_ROWS) {
+        p->kernels->linear_i8_wide(&job, row0, N_OUT, 0, 1, p->scratch);
+        for (int32_t t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
+            expect(p,
+                   memcmp(m->want + t % N_TOKENS * N_OUT, m->wide + t * N_OUT,
+                          sizeof(float) * N_OUT) == 0,
+                   "wide int8 products");
+        }
+    }
+}
+
 /* int8 products of the file's layout and of packed panels: the same bits as the scalar ones. */
 static void prove_int8(proof *p, tdm_weight *w, tdm_cpu_linear_job *job) {
     proof_memory *m = p->m;
@@ -130,6 +157,9 @@ static void prove_int8(proof *p, tdm_weight *w, tdm_cpu_linear_job *job) {
         p->kernels->linear_i8(job, 0, N_OUT, 0, N_TOKENS, p->scratch);
         expect(p, memcmp(m->want, m->got, bytes) == 0,
                w->packed_bytes > 0 ? "int8 products of packed weights" : "int8 products");
+        if (p->kernels->linear_i8_wide != NULL && w->packed != NULL) {
+            prove_wide(p, job);
+        }
     }
 }
 

@@ -27,11 +27,8 @@ static void names_are_checked(void **state) {
     static const struct {
         const char *name;
         tdm_status status;
-    } CASES[] = {{"neon", TDM_E_UNSUPPORTED},
-                 {"amx", TDM_E_UNSUPPORTED},
-                 {"sse9", TDM_E_ARG},
-                 {"", TDM_E_ARG},
-                 {"AVX2", TDM_E_ARG}};
+    } CASES[] = {
+        {"neon", TDM_E_UNSUPPORTED}, {"sse9", TDM_E_ARG}, {"", TDM_E_ARG}, {"AVX2", TDM_E_ARG}};
     (void)state;
     for (size_t i = 0; i < SUPPORT_LEN(CASES); ++i) {
         tdm_backend *be = NULL;

@@ -49,6 +49,34 @@ enum {
     FORM_COUNT
 };
 
+/* Every form, for tables of kernels. */
+#define FORMS(X)                                                                                   \
+    X(Q4_0)                                                                                        \
+    X(Q4_1)                                                                                        \
+    X(Q5_0)                                                                                        \
+    X(Q5_1)                                                                                        \
+    X(Q8_0)                                                                                        \
+    X(Q2_K)                                                                                        \
+    X(Q3_K)                                                                                        \
+    X(Q4_K)                                                                                        \
+    X(Q5_K)                                                                                        \
+    X(Q6_K)                                                                                        \
+    X(C2)                                                                                          \
+    X(A2)                                                                                          \
+    X(A4)                                                                                          \
+    X(A5)                                                                                          \
+    X(A6)                                                                                          \
+    X(A8)                                                                                          \
+    X(IQ4)                                                                                         \
+    X(E2M1)                                                                                        \
+    X(E2M1_PAIR)                                                                                   \
+    X(IQ3_XXS)                                                                                     \
+    X(IQ3_S)                                                                                       \
+    X(IQ2)                                                                                         \
+    X(IQ2_PAIR)                                                                                    \
+    X(IQ1)                                                                                         \
+    X(IQ1_PAIR)
+
 /* The eight that are read and packed type by type. */
 TDM_INLINE int form_is_stored(int form) {
     return form < TDM_DTYPE_COUNT && form != FORM_Q2_K && form != FORM_Q3_K;

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels that the AMX table names; see cpu_priv.h for what each does. */
+#ifndef TDM_BACKEND_CPU_AMX_AMX_PRIV_H
+#define TDM_BACKEND_CPU_AMX_AMX_PRIV_H
+
+#include "backend/cpu/cpu_priv.h"
+
+void tdm_amx_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+                            int64_t group0, int64_t group1, void *scratch);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Wide int8 products on AMX tiles. One tile instruction multiplies a block of 32 columns: sixteen
+ * tokens (rows of A) by sixteen weight rows (columns of B) into 256 sums of 32 bits. Integer sums
+ * are exact in any order, so the bits are those of every other set; blocks have scales of their own,
+ * which is why a tile is used for one block only and its sums leave it for the f32 part.
+ *
+ *     C [token][row] 16 x 64 bytes    A = group->q 16 x 32    B = opened weights 8 x 64
+ *
+ * A tile's sums come some 50 cycles after its instruction, and tiles are not renamed: loading one
+ * may wait for its last reader. So the tiles of two later blocks are under way, with two pairs of A and
+ * B in turn, while the f32 part of a block works. Integer scales of halves were multiplied into the
+ * weights when they were opened; where they need two bytes, two tiles share an A. Pairs take two
+ * tiles of 16 columns.
+ *
+ * The configuration is loaded at each call and released at its end, so that no thread carries tiles
+ * across a sleep. */
+#include "backend/cpu/amx/amx_priv.h"
+
+#include "backend/cpu/avx512/wide_inl.h"
+
+#define WIDE_SIGNED 1
+
+typedef struct tile_config {
+    uint8_t palette;
+    uint8_t start_row;
+    uint8_t reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t n_rows[16];
+} tile_config;
+
+/* Tiles by number: 0 to 3 sums, 4 and 6 tokens, 5 and 7 weights, n_columns of both. */
+static void tiles_configure(int n_columns) {
+    const uint16_t a_bytes = (uint16_t)n_columns;
+    const uint8_t b_rows = (uint8_t)(n_columns / 4);
+    const tile_config config = {
+        .palette = 1,
+        .row_bytes = {64, 64, 64, 64, a_bytes, 64, a_bytes, 64},
+        .n_rows = {16, 16, 16, 16, 16, b_rows, 16, b_rows},
+    };
+    /* gcc 12 does not see that the instruction reads memory and drops the stores before it. */
+    __asm__ volatile("" : : "m"(config));
+    _tile_loadconfig(&config);
+}
+
+/* C = A B. Tile numbers must be constants. */
+#define TILE_DOT(form, c, a, b, tokens, weights)                                                   \
+    do {                                                                                           \
+        _tile_zero(c);                                                                             \
+        _tile_loadd(a, tokens, 32);                                                                \
+        _tile_loadd(b, weights, 64);                                                               \
+        if ((form) == FORM_A8) {                                                                   \
+            _tile_dpbsud(c, a, b);                                                                 \
+        } else {                                                                                   \
+            _tile_dpbssd(c, a, b);                                                                 \
+        }                                                                                          \
+    } while (0)
+
+typedef struct tile_sums {
+    _Alignas(64) int32_t at[TDM_CPU_GROUP_TOKENS][WIDE_ROWS];
+} tile_sums;
+
+/* The f32 part of a block whose sums lie in memory; second: low bytes' sums, or last halves'. */
+TDM_INLINE void wide_steps(int form, const wide_block *w, const tdm_cpu_x8_group *group,
+                           const tile_sums *first, const tile_sums *second, __m512 *acc) {
+    for (int t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
+        __m512i sum = _mm512_load_si512(first->at[t]);
+        __m512i last = _mm512_setzero_si512();
+        if (wide_has_low(form, WIDE_SIGNED)) {
+            sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 8), _mm512_load_si512(second->at[t]));
+        } else if (form_is_pair(form)) {
+            last = _mm512_load_si512(second->at[t]);
+        }
+        acc[t] = wide_step(form, w, group, t, sum, last, acc[t]);
+    }
+}
+
+TDM_INLINE const wide_block *block_at(int form, const uint8_t *p, int64_t b) {
+    return (const wide_block *)(const void *)(p + (size_t)b * wide_bytes(form, WIDE_SIGNED));
+}
+
+/* Starts block b + 2 in tile ahead, stores block b from tile c and finishes it. */
+#define WHOLE_STEP(c, ahead, a, bt)                                                                \
+    do {                                                                                           \
+        if (b + 2 < n_blocks) {                                                                    \
+            TILE_DOT(form, ahead, a, bt, group[b + 2].q, block_at(form, p, b + 2)->w);             \
+        }                                                                                          \
+        _tile_stored(c, sums.at, 64);                                                              \
+        wide_steps(form, block_at(form, p, b), group + b, &sums, NULL, acc);                       \
+        if (++b == n_blocks) {                                                                     \
+            return;                                                                                \
+        }                                                                                          \
+    } while (0)
+
+TDM_INLINE void group_whole(int form, const uint8_t *p, int64_t n_blocks,
+                            const tdm_cpu_x8_group *group, __m512 *acc) {
+    tile_sums sums;
+    int64_t b = 0;
+    TILE_DOT(form, 0, 4, 5, group[0].q, block_at(form, p, 0)->w);
+    if (n_blocks > 1) {
+        TILE_DOT(form, 1, 6, 7, group[1].q, block_at(form, p, 1)->w);
+    }
+    for (;;) {
+        WHOLE_STEP(0, 2, 4, 5);
+        WHOLE_STEP(1, 3, 6, 7);
+        WHOLE_STEP(2, 0, 4, 5);
+        WHOLE_STEP(3, 1, 6, 7);
+    }
+}
+
+/* Both tiles of block i: high and low bytes, or halves. */
+#define TWO_START(c, d, i)                                                                         \
+    do {                                                                                           \
+        const wide_block *w = block_at(form, p, i);                                                \
+        if (wide_has_low(form, WIDE_SIGNED)) {                                                     \
+            _tile_zero(c);                                                                         \
+            _tile_zero(d);                                                                         \
+            _tile_loadd(4, group[i].q, 32);                                                        \
+            _tile_loadd(5, w->w, 64);                                                              \
+            _tile_loadd(7, w->half.low, 64);                                                       \
+            _tile_dpbssd(c, 4, 5);                                                                 \
+            _tile_dpbsud(d, 4, 7);                                                                 \
+        } else {                                                                                   \
+            TILE_DOT(form, c, 4, 5, group[i].q, w->w);                                             \
+            TILE_DOT(form, d, 6, 7, group[i].q[0] + 16, w->w[4]);                                  \
+        }                                                                                          \
+    } while (0)
+
+TDM_INLINE void group_two(int form, const uint8_t *p, int64_t n_blocks,
+                          const tdm_cpu_x8_group *group, __m512 *acc) {
+    tile_sums first;
+    tile_sums second;
+    TWO_START(0, 1, 0);
+    for (int64_t b = 0; b < n_blocks; b += 2) {
+        if (b + 1 < n_blocks) {
+            TWO_START(2, 3, b + 1);
+        }
+        _tile_stored(0, first.at, 64);
+        _tile_stored(1, second.at, 64);
+        wide_steps(form, block_at(form, p, b), group + b, &first, &second, acc);
+        if (b + 1 == n_blocks) {
+            return;
+        }
+        if (b + 2 < n_blocks) {
+            TWO_START(0, 1, b + 2);
+        }
+        _tile_stored(2, first.at, 64);
+        _tile_stored(3, second.at, 64);
+        wide_steps(form, block_at(form, p, b + 1), group + b + 1, &first, &second, acc);
+    }
+}
+
+TDM_INLINE int has_two(int form) {
+    return wide_has_low(form, WIDE_SIGNED) || form_is_pair(form);
+}
+
+TDM_INLINE void wide_group(int form, const uint8_t *p, int64_t n_blocks,
+                           const tdm_cpu_x8_group *group, __m512 *inout) {
+    __m512 acc[TDM_CPU_GROUP_TOKENS];
+    for (int t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
+        acc[t] = inout[t];
+    }
+    if (has_two(form)) {
+        group_two(form, p, n_blocks, group, acc);
+    } else {
+        group_whole(form, p, n_blocks, group, acc);
+    }
+    for (int t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
+        inout[t] = acc[t];
+    }
+}
+
+#include "backend/cpu/avx512/wide_tmpl.h"
+
+void tdm_amx_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+                            int64_t group0, int64_t group1, void *scratch) {
+    tiles_configure(form_is_pair(job->weight->layout) ? 16 : 32);
+    WIDE_KERNELS[job->weight->layout](job, row0, row1, group0, group1, scratch);
+    _tile_release();
+}
