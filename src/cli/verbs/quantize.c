@@ -4,6 +4,7 @@
 #include "engine/quantize.h"
 #include "cli/find_model.h"
 #include "cli/load.h"
+#include "engine/compare.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@ typedef struct quantize_job {
     const char *dst;
     tdm_buf recipe;
     tdm_quantize_report report;
+    tdm_compare_report kl;
+    bool has_kl;
     int64_t start_ns, shown_ns;
     bool is_json_progress, is_shown, is_drawn;
 } quantize_job;
@@ -56,12 +59,150 @@ static void show_log(void *ctx, tdm_log_level level, const char *text) {
     tdm_cli_note(job->cli, "warning: %s", text);
 }
 
+/* ---- the comparison ---- */
+
+#define KL_TOKENS_MAX ((size_t)1024)
+
+/* Prose, numbers, code and other scripts, so that no part of a vocabulary goes untouched. */
+static const char KL_TEXT[] =
+    "The library closes at six on weekdays. On Saturday mornings a volunteer reads stories to "
+    "children, and in the afternoon the reading room fills with students who prepare for their "
+    "examinations. Nobody speaks above a whisper, but the old radiators knock as they warm up.\n\n"
+    "In 1854 the engineer measured 3.75 metres of silt below the bridge; a century later it was "
+    "5.2 metres, so the river had laid down about 1.5 centimetres a year. What would the depth be "
+    "in 2054? If the rate holds, roughly 6.7 metres.\n\n"
+    "def mean(values):\n    if not values:\n        raise ValueError(\"no values\")\n"
+    "    return sum(values) / len(values)\n\n"
+    "Dear Ms. Okafor,\n\nThank you for your letter of 3 March. We are sorry that the parcel "
+    "arrived damaged. Please send us a photograph of the box, and we will replace what was broken "
+    "within ten days.\n\n"
+    "Der Zug nach M\xC3\xBCnchen f\xC3\xA4hrt heute von Gleis sieben. "
+    "\xC2\xBFQu\xC3\xA9 hora es? \xC3\x80 bient\xC3\xB4t. "
+    "\xE4\xBB\x8A\xE5\xA4\xA9\xE5\xA4\xA9\xE6\xB0\x94\xE5\xBE\x88\xE5\xA5\xBD\xE3\x80\x82\n\n"
+    "Water boils at a lower temperature on a mountain because the air presses on it with less "
+    "force. A cook who follows the recipe of a village by the sea will find the beans still hard "
+    "after an hour, and must be patient.\n";
+
+static tdm_status ids_of_text(const tdm_model *model, const char *text, size_t len, tdm_ids *ids,
+                              tdm_error *err) {
+    size_t n = 0;
+    tdm_status status =
+        tdm_model_tokenize(model, text, len, TDM_TEXT_ADD_SPECIAL, NULL, 0, &n, err);
+    if (status != TDM_OK && status != TDM_E_LIMIT) {
+        return status;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (tdm_ids_append(ids, 0, 0, 0) != TDM_OK) {
+            return tdm_fail_nomem(err, "the ids");
+        }
+    }
+    return tdm_model_tokenize(model, text, len, TDM_TEXT_ADD_SPECIAL, ids->ids, n, &n, err);
+}
+
+/* A model without a tokenizer reads ids that are spread over its vocabulary. */
+static tdm_status ids_of_no_text(const tdm_model_facts *facts, tdm_ids *ids, tdm_error *err) {
+    for (int64_t i = 0; i < 128; i++) {
+        const int32_t id = (int32_t)((i * i * 7919 + i * 104729 + 13) % facts->n_vocab);
+        if (tdm_ids_append(ids, id, 0, 0) != TDM_OK) {
+            return tdm_fail_nomem(err, "the ids");
+        }
+    }
+    return TDM_OK;
+}
+
+static tdm_status read_ids(quantize_job *job, const tdm_model *model, tdm_ids *ids,
+                           tdm_error *err) {
+    const char *path = tdm_args_text(job->cli->args, TDM_OPT_KL_TEXT);
+    tdm_model_facts facts;
+    tdm_buf text;
+    tdm_status status = TDM_OK;
+    tdm_model_describe(model, &facts);
+    tdm_buf_init(&text, job->cli->alloc, 0);
+    if (path != NULL) {
+        status = tdm_input_read(&text, path, err);
+        status = status == TDM_OK
+                     ? tdm_input_check_utf8(text.data, text.len, tdm_input_name(path), err)
+                     : status;
+        status = status == TDM_OK ? ids_of_text(model, text.data, text.len, ids, err) : status;
+    } else if (facts.tokenizer != NULL) {
+        status = ids_of_text(model, KL_TEXT, sizeof KL_TEXT - 1, ids, err);
+    } else {
+        status = ids_of_no_text(&facts, ids, err);
+    }
+    tdm_buf_deinit(&text);
+    if (status == TDM_OK && (int64_t)ids->len > facts.context) {
+        ids->len = (size_t)facts.context;
+    }
+    if (status == TDM_OK && path == NULL && ids->len > KL_TOKENS_MAX) {
+        ids->len = KL_TOKENS_MAX;
+    }
+    return status;
+}
+
+/* Exact arithmetic: the difference is the weights' alone. */
+static tdm_status compare(quantize_job *job, tdm_error *err) {
+    tdm_model_options options = {.tier = "exact", .log_level = TDM_LOG_WARN};
+    tdm_model *source = NULL;
+    tdm_model *result = NULL;
+    tdm_ids ids;
+    tdm_status status = TDM_OK;
+    options.n_threads = (int32_t)tdm_args_integer(job->cli->args, TDM_OPT_THREADS, 0);
+    tdm_ids_init(&ids, job->cli->alloc);
+    TDM_TRY_GOTO(status, tdm_cli_open_model(job->cli, job->src, &options, &source, err), done);
+    TDM_TRY_GOTO(status, tdm_cli_open_model(job->cli, job->dst, &options, &result, err), done);
+    TDM_TRY_GOTO(status, read_ids(job, source, &ids, err), done);
+    status = tdm_model_compare(source, result, ids.ids, ids.len, &job->kl, err);
+    job->has_kl = status == TDM_OK;
+done:
+    tdm_model_close(source);
+    tdm_model_close(result);
+    tdm_ids_deinit(&ids);
+    return status;
+}
+
+/* The output stands whatever comes of this: a family that does not run here is no failure. */
+static tdm_status try_compare(quantize_job *job, tdm_error *err) {
+    if (tdm_args_has(job->cli->args, TDM_OPT_NO_KL)) {
+        return TDM_OK;
+    }
+    const tdm_status status = compare(job, err);
+    if (status == TDM_OK || status == TDM_E_CANCELLED ||
+        tdm_args_has(job->cli->args, TDM_OPT_KL_TEXT)) {
+        return status;
+    }
+    tdm_cli_note(job->cli, "the models were not compared: %s", err->what);
+    tdm_err_clear(err);
+    return TDM_OK;
+}
+
 /* ---- the answer ---- */
 
 static double bits_per_weight(const quantize_job *job) {
     return job->report.n_weights > 0
                ? 8.0 * (double)job->report.bytes / (double)job->report.n_weights
                : 0.0;
+}
+
+static void put_real(tdm_json_writer *w, const char *key, double value) {
+    tdm_json_write_key(w, key);
+    tdm_json_write_f64(w, value, 9);
+}
+
+static void put_kl(const quantize_job *job, tdm_json_writer *w) {
+    tdm_json_write_key(w, "kl");
+    if (!job->has_kl) {
+        tdm_json_write_null(w);
+        return;
+    }
+    tdm_json_write_begin_object(w);
+    tdm_json_write_key(w, "positions");
+    tdm_json_write_i64(w, job->kl.n);
+    put_real(w, "mean", job->kl.kl_mean);
+    put_real(w, "max", job->kl.kl_max);
+    put_real(w, "top1", job->kl.top1);
+    put_real(w, "nll_source", job->kl.nll_ref);
+    put_real(w, "nll", job->kl.nll_test);
+    tdm_json_write_end_object(w);
 }
 
 static tdm_status put_json(quantize_job *job, double seconds, tdm_error *err) {
@@ -89,6 +230,7 @@ static tdm_status put_json(quantize_job *job, double seconds, tdm_error *err) {
     tdm_json_write_u64(&w, report->n_files);
     tdm_json_write_key(&w, "resumed_bytes");
     tdm_json_write_u64(&w, report->resumed_bytes);
+    put_kl(job, &w);
     tdm_json_write_key(&w, "seconds");
     tdm_json_write_f64(&w, seconds, 4);
     const tdm_status status = tdm_cli_finish_json(job->cli, &w, err);
@@ -105,6 +247,16 @@ static tdm_status put_plain(quantize_job *job, double seconds, tdm_error *err) {
         "%zu kept, %.1f s\n",
         (double)report->bytes / 1048576.0, (double)report->source_bytes / 1048576.0,
         bits_per_weight(job), report->n_quantized, report->n_kept, seconds);
+    TDM_TRY(tdm_out_cstr(&job->cli->out, text, err));
+    if (!job->has_kl) {
+        return TDM_OK;
+    }
+    (void)snprintf(
+        text, sizeof text,
+        "over %lld positions: KL %.6f nats on average, %.4f at most; same likeliest token "
+        "%.2f%%; mean negative log-probability %.4f, the source's %.4f\n",
+        (long long)job->kl.n, job->kl.kl_mean, job->kl.kl_max, 100.0 * job->kl.top1,
+        job->kl.nll_test, job->kl.nll_ref);
     return tdm_out_cstr(&job->cli->out, text, err);
 }
 
@@ -167,6 +319,9 @@ tdm_status tdm_verb_quantize(tdm_cli *cli, tdm_error *err) {
                         .start_ns = cli->clock->monotonic_ns(cli->clock->ctx)};
     tdm_buf_init(&job.recipe, cli->alloc, 0);
     tdm_status status = convert(&job, err);
+    if (status == TDM_OK) {
+        status = try_compare(&job, err);
+    }
     if (status == TDM_OK) {
         const int64_t now = cli->clock->monotonic_ns(cli->clock->ctx);
         const double seconds = (double)(now - job.start_ns) * 1e-9;

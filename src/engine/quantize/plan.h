@@ -35,7 +35,6 @@ typedef struct tdm_item {
      * row i of a head, row 2i + 1 its row half + i. head_dim 0: rows stay. */
     int32_t head_dim;
     float offset;                             /* added to each value: gemma's norms */
-    float divisor;                            /* 0: none */
     tdm_write_tensor out[TDM_QUANTIZE_PARTS]; /* [n_out] */
     int32_t n_out;
     uint32_t file_idx;

@@ -213,6 +213,92 @@ static void test_every_allocation_fails(void **state) {
     assert_true(nth > 50);
 }
 
+/* ---- GGUF ---- */
+
+static void test_gguf_output(void **state) {
+    tdm_quantize_options options = {.gguf = "Q4_K_M", .n_threads = 2, .checkpoint_bytes = 9000};
+    tdm_quantize_report report;
+    tdm_checkpoint *checkpoint = NULL;
+    tdm_gguf_text text;
+    uint64_t value = 0;
+    size_t n_k = 0;
+    (void)state;
+    tdm_fs_sim *calm = disk_of("llama");
+    const tdm_checkpoint_options open = {.fs = tdm_fs_sim_fs(calm), .is_strict = true};
+    assert_int_equal(
+        tdm_fs_sim_fs(calm)->unlink(tdm_fs_sim_fs(calm)->ctx, "src/tokenizer.json", NULL),
+        TDM_OK); /* none at all: a file without tokenizer */
+    must_convert(calm, &options, &report);
+    assert_int_equal(tdm_checkpoint_open(&checkpoint, NULL, "out", &open, NULL), TDM_OK);
+    const tdm_gguf *gguf = tdm_checkpoint_gguf(checkpoint);
+    assert_true(tdm_gguf_get_u64(gguf, "general.file_type", &value) && value == 15);
+    assert_true(tdm_gguf_get_u64(gguf, "llama.block_count", &value) && value == 4);
+    assert_true(tdm_gguf_get_text(gguf, "tokenizer.ggml.model", &text) && text.len == 4);
+    for (size_t i = 0; i < tdm_checkpoint_n_tensors(checkpoint); i++) {
+        const tdm_checkpoint_tensor *tensor = tdm_checkpoint_tensor_at(checkpoint, i);
+        assert_int_equal(tensor->offset % 32, 0);
+        if (tensor->view.rank == 1) {
+            assert_int_equal(tensor->view.dtype, TDM_DTYPE_F32);
+        }
+        n_k += tensor->view.dtype == TDM_DTYPE_Q5_0 ? 1 : 0; /* rows of 64 hold no block of 256 */
+    }
+    assert_true(n_k > 10);
+    const tdm_checkpoint_tensor *head = tdm_checkpoint_find(checkpoint, "token_embd.weight");
+    assert_int_equal(head->view.dtype, TDM_DTYPE_Q8_0);
+    tdm_checkpoint_close(checkpoint);
+    for (size_t nth = 1; nth < 80; nth += 2) {
+        tdm_error err = {0};
+        bool is_folder = false;
+        tdm_fs_sim *sim = disk_of("llama");
+        const tdm_fs *fs = tdm_fs_sim_fs(sim);
+        assert_int_equal(fs->unlink(fs->ctx, "src/tokenizer.json", NULL), TDM_OK);
+        tdm_fs_sim_die_at(sim, nth);
+        const tdm_status status = convert(sim, &options, &report, &err);
+        assert_true(status == TDM_OK || status == TDM_E_IO);
+        tdm_fs_sim_fail_at(sim, 0);
+        tdm_fs_sim_cut_power(sim, nth);
+        if (!fs->exists(fs->ctx, "out", &is_folder)) {
+            must_convert(sim, &options, &report);
+        }
+        expect_same_file(calm, sim, "out");
+        tdm_fs_sim_destroy(sim);
+    }
+    tdm_fs_sim_destroy(calm);
+}
+
+/* Absurd shapes in a header that is otherwise right. */
+static void test_absurd_shapes(void **state) {
+    static const char *const SHAPES[] = {
+        "[1, 0]", "[0]", "[]", "[4611686018427387904, 4]", "[1, 1, 1, 1, 1]", "[2, 2]"};
+    (void)state;
+    for (size_t i = 0; i < SUPPORT_LEN(SHAPES); i++) {
+        for (int is_gguf = 0; is_gguf < 2; is_gguf++) {
+            char header[256];
+            uint8_t file[300] = {0};
+            tdm_quantize_report report;
+            tdm_error err = {0};
+            const tdm_quantize_options options = {.gguf = is_gguf != 0 ? "Q8_0" : NULL,
+                                                  .n_threads = 1};
+            bool is_folder = false;
+            const int n = snprintf(header, sizeof header,
+                                   "{\"model.layers.0.self_attn.q_proj.weight\":{\"dtype\":\"F32\","
+                                   "\"shape\":%s,\"data_offsets\":[0,16]}}",
+                                   SHAPES[i]);
+            file[0] = (uint8_t)n;
+            memcpy(file + 8, header, (size_t)n);
+            tdm_fs_sim *sim = disk_of("llama");
+            const tdm_fs *fs = tdm_fs_sim_fs(sim);
+            assert_int_equal(
+                tdm_fs_sim_put(sim, "src/model.safetensors", file, 8 + (size_t)n + 16, NULL),
+                TDM_OK);
+            const tdm_status status = convert(sim, &options, &report, &err);
+            assert_true(status == TDM_OK || err.what[0] != '\0');
+            assert_int_equal(fs->exists(fs->ctx, "out", &is_folder), status == TDM_OK);
+            tdm_fs_sim_destroy(sim);
+        }
+    }
+}
+
 /* ---- recipes ---- */
 
 static tdm_status with_recipe(const char *family, const char *text, bool is_gguf, tdm_fs_sim **out,
@@ -383,6 +469,7 @@ int main(void) {
         cmocka_unit_test(test_output_opens),     cmocka_unit_test(test_threads_and_shards),
         cmocka_unit_test(test_dies_and_goes_on), cmocka_unit_test(test_changed_source),
         cmocka_unit_test(test_cancelled),        cmocka_unit_test(test_every_allocation_fails),
+        cmocka_unit_test(test_gguf_output),      cmocka_unit_test(test_absurd_shapes),
         cmocka_unit_test(test_recipe_list),      cmocka_unit_test(test_hostile_recipes),
         cmocka_unit_test(test_refuses),          cmocka_unit_test(test_experts_are_stacked),
         cmocka_unit_test(test_not_finite),
