@@ -207,6 +207,12 @@ static tdm_status finish(tdm_model_config *out, const tdm_config_source *source)
         }
     }
     out->head_dim = latent->nope_dim + latent->rope_dim; /* bounded: both at most HEAD_MAX */
+    if (out->head_dim > (int32_t)HEAD_MAX) {
+        (void)fail_cross(source, "qk_nope_head_dim", "attention.key_length_mla",
+                         "both parts of a head together");
+        tdm_err_limit(source->err, "%.0f", HEAD_MAX);
+        return TDM_E_FORMAT;
+    }
     out->rotary_dim = latent->rope_dim;
     out->n_kv_heads = out->n_heads;
     TDM_TRY(check_groups(out, source));

@@ -21,6 +21,13 @@ static void check_config(const tdm_model_config *c) {
     TDM_CHECK(c->norm_eps >= 0.0 && c->norm_eps <= 1.0);
     TDM_CHECK(c->rope.theta > 0.0 && c->rope.factor > 0.0);
     TDM_CHECK(c->experts.n >= 0 && c->experts.n <= 65536 && c->experts.n_used >= 0);
+    if (c->latent.kv_rank > 0) {
+        TDM_CHECK(c->latent.nope_dim >= 1 && c->latent.rope_dim >= 2 && c->latent.q_rank >= 0);
+        TDM_CHECK(c->latent.nope_dim + c->latent.rope_dim == c->head_dim);
+        TDM_CHECK(c->experts.n_groups >= 1 && c->experts.n % c->experts.n_groups == 0);
+        TDM_CHECK(c->experts.n_groups_used >= 1 && c->experts.n_groups_used <= c->experts.n_groups);
+        TDM_CHECK(c->latent.index_topk == 0 || c->latent.is_index_shared[0] == 0);
+    }
     TDM_CHECK(c->n_eos >= 0 && c->n_eos <= TDM_CONFIG_EOS_MAX && c->bos_id >= -1);
 }
 

@@ -151,6 +151,7 @@ static void refuses(void **state) {
         {V3 ",\"qk_nope_head_dim\":0}", TDM_E_FORMAT, "qk_nope_head_dim is 0"},
         {V3 ",\"qk_rope_head_dim\":1}", TDM_E_FORMAT, "qk_rope_head_dim is 1"},
         {V3 ",\"v_head_dim\":-1}", TDM_E_FORMAT, "v_head_dim is -1"},
+        {V3 ",\"qk_nope_head_dim\":8192}", TDM_E_FORMAT, "both parts of a head"},
         {V3 ",\"n_group\":3,\"topk_group\":1}", TDM_E_FORMAT, "do not divide"},
         {V3 ",\"n_group\":64,\"topk_group\":4}", TDM_E_FORMAT, "two and more"},
         {V3 ",\"n_group\":0}", TDM_E_FORMAT, "n_group is 0"},
