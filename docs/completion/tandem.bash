@@ -2,7 +2,7 @@
 _tandem() {
     local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "generate chat tokenize detokenize template explain score golden bench inspect fit quantize ls --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "generate chat tokenize detokenize template explain score embed golden bench inspect fit quantize ls --help --version" -- "$word"))
         return
     fi
     case $verb in
@@ -13,6 +13,7 @@ _tandem() {
     template) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device --template --template-name --no-generation-prompt --var" ;;
     explain) words="--help --json --verbose --quiet --no-color --progress --threads --isa --device --template --template-name --no-generation-prompt --var" ;;
     score) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --ids --text --chunk --top" ;;
+    embed) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --prompt --file --ids --pooling --dimensions --no-normalize --prompt-name --instruct" ;;
     golden) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --chunk --model --mates --bound --dump" ;;
     bench) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --n-prompt --n-gen --n-depth --n-seq --repeats" ;;
     inspect) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device" ;;

@@ -333,6 +333,75 @@ TDM_API TDM_NODISCARD tdm_status tdm_model_score(tdm_model *model, const int32_t
                                                  int32_t chunk, float *logprobs, int32_t n_top,
                                                  tdm_top *top, tdm_error *err);
 
+/* ---- Embedding ---------------------------------------------------------------------------------
+ *
+ * One vector for a text: the output of the final norm, pooled over its tokens. What the checkpoint
+ * says about it (sentence-transformers' files, a GGUF file's pooling_type) holds where an option is
+ * left at its default, or the call is refused with TDM_E_UNSUPPORTED. A model without a head embeds
+ * too. */
+
+typedef enum tdm_pooling {
+    TDM_POOLING_AUTO, /* the checkpoint's; the last token where it says nothing */
+    TDM_POOLING_LAST,
+    TDM_POOLING_MEAN,
+    TDM_POOLING_FIRST /* "cls" */
+} tdm_pooling;
+
+typedef enum tdm_embed_length {
+    TDM_LENGTH_AUTO, /* the checkpoint's; 1 where it says nothing */
+    TDM_LENGTH_ONE,  /* divided by its length */
+    TDM_LENGTH_KEPT
+} tdm_embed_length;
+
+typedef struct tdm_embed_options {
+    /* All fields zero mean the defaults; initialise with TDM_EMBED_OPTIONS_INIT. */
+    tdm_pooling pooling;
+    tdm_embed_length length;
+    int32_t dimensions; /* only the first so many, divided by their own length (Matryoshka); 0: the
+                                checkpoint's, else all */
+    const char *prompt_name; /* one of the checkpoint's prompts; NULL: its default one, if any */
+    const char *instruction; /* in place of a prompt: "Instruct: INSTRUCTION\nQuery:" */
+} tdm_embed_options;
+
+#define TDM_EMBED_OPTIONS_INIT                                                                     \
+    { 0 }
+
+/* What the options come to. */
+typedef struct tdm_embed_plan {
+    tdm_pooling pooling;     /* never AUTO */
+    tdm_embed_length length; /* never AUTO */
+    int32_t dimensions;      /* values of a vector */
+    int64_t tokens_max;      /* of an input */
+    const char *prompt;      /* what is put before a text, or NULL; not NUL-terminated */
+    size_t prompt_len;
+} tdm_embed_plan;
+
+/* Errors: TDM_E_ARG, TDM_E_NOT_FOUND (no such prompt; remedy lists the ones there are),
+ * TDM_E_UNSUPPORTED, TDM_E_FORMAT, TDM_E_NOMEM. Texts are borrowed until the model is closed, an
+ * instruction's only until the next call. options may be NULL. */
+TDM_API TDM_NODISCARD tdm_status tdm_model_embed_plan(tdm_model *model,
+                                                      const tdm_embed_options *options,
+                                                      tdm_embed_plan *out_plan, tdm_error *err);
+/* Ids of text[0..len) as it is embedded: the prompt before it, and what the tokenizer adds around
+ * it. The protocol of tdm_model_tokenize. */
+TDM_API TDM_NODISCARD tdm_status tdm_model_embed_tokenize(tdm_model *model, const char *text,
+                                                          size_t len,
+                                                          const tdm_embed_options *options,
+                                                          int32_t *ids, size_t cap, size_t *out_n,
+                                                          tdm_error *err);
+
+typedef struct tdm_embed_input {
+    const int32_t *ids;
+    size_t n; /* > 0 */
+} tdm_embed_input;
+
+/* out [n_inputs, dimensions] in the order of inputs. Inputs share forwards; a vector's bits do not
+ * depend on which. Errors: as the plan; TDM_E_ARG (an empty input, an id outside the vocabulary),
+ * TDM_E_NO_FIT (longer than tokens_max, or than memory), TDM_E_NOMEM. */
+TDM_API TDM_NODISCARD tdm_status tdm_model_embed(tdm_model *model, const tdm_embed_input *inputs,
+                                                 size_t n_inputs, const tdm_embed_options *options,
+                                                 float *out, tdm_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,19 +10,13 @@
 #include <unistd.h>
 
 static const tdm_verb_fn RUN[TDM_VERB_COUNT] = {
-    [TDM_VERB_GENERATE] = tdm_verb_generate,
-    [TDM_VERB_CHAT] = tdm_verb_chat,
-    [TDM_VERB_TOKENIZE] = tdm_verb_tokenize,
-    [TDM_VERB_DETOKENIZE] = tdm_verb_detokenize,
-    [TDM_VERB_TEMPLATE] = tdm_verb_template,
-    [TDM_VERB_EXPLAIN] = tdm_verb_explain,
-    [TDM_VERB_SCORE] = tdm_verb_score,
-    [TDM_VERB_GOLDEN] = tdm_verb_golden,
-    [TDM_VERB_BENCH] = tdm_verb_bench,
-    [TDM_VERB_INSPECT] = tdm_verb_inspect,
-    [TDM_VERB_FIT] = tdm_verb_fit,
-    [TDM_VERB_QUANTIZE] = tdm_verb_quantize,
-    [TDM_VERB_LS] = tdm_verb_ls,
+    [TDM_VERB_GENERATE] = tdm_verb_generate, [TDM_VERB_CHAT] = tdm_verb_chat,
+    [TDM_VERB_TOKENIZE] = tdm_verb_tokenize, [TDM_VERB_DETOKENIZE] = tdm_verb_detokenize,
+    [TDM_VERB_TEMPLATE] = tdm_verb_template, [TDM_VERB_EXPLAIN] = tdm_verb_explain,
+    [TDM_VERB_SCORE] = tdm_verb_score,       [TDM_VERB_EMBED] = tdm_verb_embed,
+    [TDM_VERB_GOLDEN] = tdm_verb_golden,     [TDM_VERB_BENCH] = tdm_verb_bench,
+    [TDM_VERB_INSPECT] = tdm_verb_inspect,   [TDM_VERB_FIT] = tdm_verb_fit,
+    [TDM_VERB_QUANTIZE] = tdm_verb_quantize, [TDM_VERB_LS] = tdm_verb_ls,
 };
 
 static const char *env_text(const char *name) {

@@ -50,6 +50,7 @@ tdm_status tdm_verb_detokenize(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_template(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_explain(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_score(tdm_cli *cli, tdm_error *err);
+tdm_status tdm_verb_embed(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_golden(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_bench(tdm_cli *cli, tdm_error *err);
 tdm_status tdm_verb_inspect(tdm_cli *cli, tdm_error *err);

@@ -40,6 +40,14 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
          "CONVERSATION.json is as for template; - is standard input."},
     [TDM_VERB_SCORE] = {"score", "MODEL", "log-probability of every token of a text",
                         "The text comes from --text, --ids or standard input."},
+    [TDM_VERB_EMBED] =
+        {"embed", "MODEL", "text to a vector",
+         "The output of the final norm, pooled over the text's tokens as the checkpoint says "
+         "(sentence-transformers' files, or a GGUF file's pooling_type); the last token where it "
+         "says nothing. The text comes from -p, -f, --ids or standard input.\n"
+         "With --json-lines: a JSON string or an array of ids a line in, {\"ok\":true,"
+         "\"embedding\":[...]} a line out, in order; lines share forwards, 64 at a time, and a "
+         "vector's bits do not depend on which."},
     [TDM_VERB_GOLDEN] =
         {"golden", "DIR", "compare a golden folder's logits with ours",
          "DIR holds golden.safetensors and a checkpoint; with --model its ids run through another "
@@ -79,9 +87,9 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
 #define BIT(verb) (1U << TDM_VERB_##verb)
 #define ALL ((1U << TDM_VERB_COUNT) - 1U)
 #define TALK (BIT(TEMPLATE) | BIT(EXPLAIN))
-#define LINES (BIT(TOKENIZE) | BIT(DETOKENIZE) | BIT(TEMPLATE))
+#define LINES (BIT(EMBED) | BIT(TOKENIZE) | BIT(DETOKENIZE) | BIT(TEMPLATE))
 #define ANSWER (BIT(GENERATE) | BIT(CHAT))
-#define RUN (ANSWER | BIT(SCORE) | BIT(GOLDEN) | BIT(BENCH))
+#define RUN (ANSWER | BIT(EMBED) | BIT(SCORE) | BIT(GOLDEN) | BIT(BENCH))
 #define SIZE (BIT(FIT) | BIT(INSPECT))
 #define LOAD (RUN | SIZE | BIT(EXPLAIN) | LINES)
 #define INT_MOST 2147483647.0
@@ -124,13 +132,15 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
     [TDM_OPT_DEVICE] = TEXT(0, "device", "cpu|cuda[:N]", LOAD, "cpu", "where to compute"),
     [TDM_OPT_KV] = TEXT(0, "kv", "f32|bf16", RUN | BIT(FIT), "bf16 in fast, else f32",
                         "storage of keys and values"),
-    [TDM_OPT_CTX] = INT('c', "ctx", "N", ANSWER | BIT(SCORE) | BIT(FIT), 1, 16777216, "the model's",
-                        "most positions of a sequence"),
+    [TDM_OPT_CTX] = INT('c', "ctx", "N", ANSWER | BIT(EMBED) | BIT(SCORE) | BIT(FIT), 1, 16777216,
+                        "the model's", "most positions of a sequence"),
 
     /* generate, chat */
-    [TDM_OPT_PROMPT] = TEXT('p', "prompt", "TEXT", BIT(GENERATE), NULL, "the prompt"),
-    [TDM_OPT_FILE] = TEXT('f', "file", "FILE", BIT(GENERATE), NULL, "the prompt from a file"),
-    [TDM_OPT_IDS] = TEXT(0, "ids", "FILE", BIT(GENERATE) | BIT(SCORE), NULL,
+    [TDM_OPT_PROMPT] =
+        TEXT('p', "prompt", "TEXT", BIT(GENERATE) | BIT(EMBED), NULL, "the prompt, or the text"),
+    [TDM_OPT_FILE] =
+        TEXT('f', "file", "FILE", BIT(GENERATE) | BIT(EMBED), NULL, "the same from a file"),
+    [TDM_OPT_IDS] = TEXT(0, "ids", "FILE", BIT(GENERATE) | BIT(EMBED) | BIT(SCORE), NULL,
                          "token ids from a file, a JSON array; needs no tokenizer"),
     [TDM_OPT_MAX_TOKENS] =
         INT('n', "max-tokens", "N", ANSWER, 1, INT_MOST, "512", "most tokens of an answer"),
@@ -229,6 +239,18 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
     [TDM_OPT_BENCH_BATCH] =
         INTS('b', "n-seq", BIT(BENCH), 1, 256, "1", "sequences that decode together"),
     [TDM_OPT_REPEATS] = INT('r', "repeats", "N", BIT(BENCH), 1, 1000, "5", "runs of each test"),
+
+    /* embed */
+    [TDM_OPT_POOLING] = CHOICE(0, "pooling", "auto|last|mean|cls", BIT(EMBED), "auto",
+                               "which tokens make the vector; auto: as the checkpoint says"),
+    [TDM_OPT_DIMENSIONS] = INT(0, "dimensions", "N", BIT(EMBED), 1, 1048576, "the checkpoint's",
+                               "keep the first N values, for models that were trained to be cut"),
+    [TDM_OPT_NO_NORMALIZE] =
+        FLAG(0, "no-normalize", BIT(EMBED), "do not divide vectors by their length"),
+    [TDM_OPT_PROMPT_NAME] = TEXT(0, "prompt-name", "NAME", BIT(EMBED), "the checkpoint's, if any",
+                                 "which of the checkpoint's prompts to put before the text"),
+    [TDM_OPT_INSTRUCT] = TEXT(0, "instruct", "TASK", BIT(EMBED), NULL,
+                              "put \"Instruct: TASK\", a line feed and \"Query:\" before the text"),
 
     /* fit */
     [TDM_OPT_PARALLEL] =

@@ -25,6 +25,7 @@ typedef struct tdm_graph_facts {
     int64_t context_max; /* positions the model was made for */
     size_t weight_bytes; /* mapped and packed */
     int64_t n_params;
+    bool has_head; /* else no step may ask for logits */
 } tdm_graph_facts;
 
 typedef struct tdm_graph_ops {

@@ -66,6 +66,10 @@ static tdm_status sequence_work(tdm_model *model, const tdm_alloc_tracker *memor
     tdm_generation *generation = NULL;
     tdm_prompt *prompt = NULL;
     tdm_status status = TDM_OK;
+    *out = 0;
+    if (!model->graph->facts.has_head) {
+        return TDM_OK; /* nothing is sampled */
+    }
     tdm_generation_options_init(&options, model);
     options.max_tokens = 1;
     TDM_TRY_GOTO(status, tdm_prompt_from_ids(&prompt, model, &id, 1, err), done);

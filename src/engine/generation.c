@@ -280,7 +280,10 @@ tdm_status tdm_generation_create(tdm_generation **out_generation, tdm_model *mod
     tdm_buf_init(&g->pieces, model->alloc, 0);
     tdm_buf_init(&g->text, model->alloc, 0);
     g->start_ms = tdm_model_now_ms(model);
-    status = build(g, prompt, options, err);
+    status = tdm_model_need_head(model, err);
+    if (status == TDM_OK) {
+        status = build(g, prompt, options, err);
+    }
     if (status != TDM_OK) {
         tdm_generation_destroy(g);
         return status;

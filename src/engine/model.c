@@ -32,6 +32,16 @@ tdm_status tdm_model_need_tokenizer(const tdm_model *model, tdm_error *err) {
     return TDM_E_STATE;
 }
 
+tdm_status tdm_model_need_head(const tdm_model *model, tdm_error *err) {
+    if (model->graph->facts.has_head) {
+        return TDM_OK;
+    }
+    (void)tdm_fail(err, TDM_E_UNSUPPORTED, "the checkpoint has no head: it embeds text only");
+    tdm_err_where(err, "%s: lm_head.weight", tdm_checkpoint_path(model->checkpoint));
+    tdm_err_remedy(err, "use tandem embed, or a checkpoint with a head");
+    return TDM_E_UNSUPPORTED;
+}
+
 bool tdm_model_is_end(const tdm_model *model, int32_t id) {
     for (int32_t i = 0; i < model->config.n_eos; i++) {
         if (model->config.eos_ids[i] == id) {
@@ -165,6 +175,8 @@ static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model
 }
 
 static void close_parts(tdm_model *model) {
+    tdm_embed_config_close(model->embed);
+    tdm_buf_deinit(&model->embed_prompt);
     tdm_chat_templates_destroy(model->chat_templates);
     tdm_json_doc_destroy(model->special_tokens);
     tdm_tokenizer_destroy(model->tokenizer);
@@ -188,6 +200,7 @@ static tdm_status open_model(tdm_model **out_model, const tdm_alloc *alloc, cons
         return tdm_fail_nomem(err, "a model");
     }
     model->alloc = alloc;
+    tdm_buf_init(&model->embed_prompt, alloc, 0);
     model->clock = tdm_clock_system();
     model->backend = backend;
     start = tdm_model_now_ms(model);

@@ -7,6 +7,7 @@
 #include "engine/chat_templates.h"
 #include "engine/composition.h"
 #include "engine/engine.h"
+#include "formats/embed_config.h"
 #include "model/plan.h"
 
 struct tdm_model {
@@ -25,6 +26,8 @@ struct tdm_model {
     tdm_json_doc *special_tokens;
     tdm_graph_declaration declaration;
     tdm_composition composition; /* how this model is served; resolved before the first request */
+    tdm_embed_config *embed;     /* NULL until the first question about it */
+    tdm_buf embed_prompt;        /* the last instruction, as a prompt */
     double load_ms;
 };
 
@@ -37,6 +40,8 @@ void tdm_model_plan_close(tdm_model *model);
 TDM_NODISCARD tdm_status tdm_model_need_tokenizer(const tdm_model *model, tdm_error *err);
 /* Whether id ends an answer: the config's list, or the tokenizer's own. */
 bool tdm_model_is_end(const tdm_model *model, int32_t id);
+/* TDM_OK, or why the model cannot generate or score: it has no head. */
+TDM_NODISCARD tdm_status tdm_model_need_head(const tdm_model *model, tdm_error *err);
 double tdm_model_now_ms(const tdm_model *model);
 
 #endif

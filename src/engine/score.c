@@ -55,6 +55,7 @@ static tdm_status score_chunks(const score_job *job, tdm_state *state, int32_t c
 
 static tdm_status check_score(const tdm_model *model, const int32_t *ids, size_t n, int32_t chunk,
                               int32_t n_top, tdm_error *err) {
+    TDM_TRY(tdm_model_need_head(model, err));
     if (n == 0) {
         return tdm_fail(err, TDM_E_ARG, "there is nothing to score");
     }

@@ -5,7 +5,7 @@ import sys
 
 from command import GOLDENS, CommandCase, main, tandem
 
-VERBS = ("generate", "chat", "tokenize", "detokenize", "template", "score", "golden", "bench",
+VERBS = ("generate", "chat", "tokenize", "detokenize", "template", "score", "embed", "golden", "bench",
          "inspect", "fit", "ls")
 LLAMA = GOLDENS + "/llama"
 

@@ -41,6 +41,9 @@ static tdm_status prepare(tdm_decoder *d, const tdm_step *step, int64_t *out_tok
         n_tokens += row->n_tokens;
         n_logits += row->n_tokens - row->logits_from;
     }
+    if (n_logits > 0 && !d->base.facts.has_head) {
+        return tdm_fail(err, TDM_E_UNSUPPORTED, "the checkpoint has no head to make logits with");
+    }
     TDM_CHECK(step->n_rows <= d->rows_max && n_tokens <= d->tokens_max &&
               n_logits <= d->logits_max);
     n_tokens = 0;

@@ -105,11 +105,16 @@ static tdm_status load_ends(tdm_decoder *d, tdm_loader *loader, const tdm_model_
                               err));
     TDM_TRY(tdm_norm_load(&d->final_norm, loader, spec, TDM_ROLE_FINAL_NORM, 0, hidden, err));
     d->is_tied = config->is_tied;
+    d->base.facts.has_head = true;
     if (d->is_tied) {
         tdm_loader_drop(loader, TDM_ROLE_HEAD, 0);
         return TDM_OK;
     }
     (void)tdm_loader_enter(loader, TDM_SECTION_HEAD);
+    if (loader->prefix[0] == '\0' && !tdm_loader_has(loader, TDM_ROLE_HEAD, 0)) {
+        d->base.facts.has_head = false; /* the base class, as embedding models are stored */
+        return TDM_OK;
+    }
     return tdm_loader_linear(loader, TDM_ROLE_HEAD, 0, n_vocab, hidden, TDM_BIAS_NONE, &d->head,
                              err);
 }
