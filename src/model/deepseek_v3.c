@@ -61,7 +61,7 @@ static tdm_status add_experts(const tdm_model_config *config, tdm_decoder_spec *
     for (int32_t i = 0; i < config->n_layers; i++) {
         has_experts = has_experts || experts->is_dense[i] == 0;
     }
-    if (!has_experts) {
+    if (!has_experts && experts->n == 0) {
         return TDM_OK;
     }
     TDM_TRY(tdm_experts_spec_init(config, spec, err));

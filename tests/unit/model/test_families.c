@@ -245,6 +245,13 @@ static void latent_attention(void **state) {
     config.rope.mscale_all_dim = 0.0;
     describe(&config);
     assert_true(spec.attention_scale == 0.25F);
+    memset(config.experts.is_dense, 1, sizeof config.experts.is_dense); /* experts nowhere */
+    describe(&config);
+    assert_false(spec.layers[1].has_experts);
+    config.experts.n = 0;
+    describe(&config);
+    config.experts.is_dense[3] = 0;
+    refuse(&config, "num_experts");
 }
 
 static void indexers(void **state) {
