@@ -54,10 +54,11 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
          "one.\n"
          "Figures are told, not judged: the exit code is 0 whenever the comparison was made."},
     [TDM_VERB_BENCH] =
-        {"bench", "MODEL", "measure prefill, decode and batched decode",
+        {"bench", "[MODEL]", "measure prefill, decode and batched decode",
          "Every combination of -p with -d is a prefill test, every combination of -n, -d and -b a "
          "decode test; 0 leaves them out. Repeats run interleaved, and a read-only probe of "
-         "memory runs beside each of them."},
+         "memory runs beside each of them.\n"
+         "With --probe no MODEL is given."},
     [TDM_VERB_INSPECT] =
         {"inspect", "MODEL", "what a checkpoint is, without loading weights",
          "Architecture, tensors by kind, bytes, context, tokenizer, template, limits, and whether "
@@ -239,6 +240,8 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
     [TDM_OPT_BENCH_BATCH] =
         INTS('b', "n-seq", BIT(BENCH), 1, 256, "1", "sequences that decode together"),
     [TDM_OPT_REPEATS] = INT('r', "repeats", "N", BIT(BENCH), 1, 1000, "5", "runs of each test"),
+    [TDM_OPT_PROBE] =
+        FLAG(0, "probe", BIT(BENCH), "the machine's limits instead: reads, arithmetic, waits"),
 
     /* embed */
     [TDM_OPT_POOLING] = CHOICE(0, "pooling", "auto|last|mean|cls", BIT(EMBED), "auto",

@@ -11,13 +11,15 @@
 
 typedef struct probe_pass {
     tdm_probe *probe;
+    size_t bytes; /* of a pass */
+    int32_t n_passes;
     bool is_fill;
     atomic_uint_fast64_t sum;
 } probe_pass;
 
 static void pass_member(void *arg, int32_t idx, int32_t n) {
     probe_pass *pass = arg;
-    const size_t n_blocks = pass->probe->bytes / (LANES * sizeof(uint64_t));
+    const size_t n_blocks = pass->bytes / (LANES * sizeof(uint64_t));
     const size_t begin = n_blocks * (size_t)idx / (size_t)n;
     const size_t end = n_blocks * ((size_t)idx + 1) / (size_t)n;
     uint64_t *data = pass->probe->data + begin * LANES;
@@ -28,9 +30,11 @@ static void pass_member(void *arg, int32_t idx, int32_t n) {
         }
         return;
     }
-    for (size_t i = 0; i < end - begin; i++, data += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            sums[lane] += data[lane];
+    for (int32_t p = 0; p < pass->n_passes; p++, data -= (end - begin) * LANES) {
+        for (size_t i = 0; i < end - begin; i++, data += LANES) {
+            for (int lane = 0; lane < LANES; lane++) {
+                sums[lane] += data[lane];
+            }
         }
     }
     for (int lane = 1; lane < LANES; lane++) {
@@ -41,7 +45,7 @@ static void pass_member(void *arg, int32_t idx, int32_t n) {
 
 tdm_status tdm_probe_init(tdm_probe *probe, const tdm_alloc *alloc, const tdm_clock *clock,
                           tdm_team *team, tdm_error *err) {
-    probe_pass pass = {.probe = probe, .is_fill = true};
+    probe_pass pass = {.probe = probe, .bytes = PROBE_BYTES, .is_fill = true};
     *probe = (tdm_probe){.alloc = alloc, .clock = clock, .team = team, .bytes = PROBE_BYTES};
     probe->data = tdm_mem_alloc_aligned(alloc, PROBE_BYTES, TDM_ALIGN_CACHE_LINE);
     if (probe->data == NULL) {
@@ -56,12 +60,19 @@ void tdm_probe_deinit(tdm_probe *probe) {
     probe->data = NULL;
 }
 
-double tdm_probe_read_gbs(tdm_probe *probe) {
-    probe_pass pass = {.probe = probe};
+double tdm_probe_read_some_gbs(tdm_probe *probe, size_t bytes) {
+    const size_t n_passes = bytes > 0 && bytes < probe->bytes ? probe->bytes / bytes : 1;
+    probe_pass pass = {.probe = probe,
+                       .bytes = n_passes > 1 ? bytes : probe->bytes,
+                       .n_passes = (int32_t)n_passes};
     const int64_t start = probe->clock->monotonic_ns(probe->clock->ctx);
     int64_t ns = 0;
     tdm_team_run(probe->team, pass_member, &pass);
     ns = probe->clock->monotonic_ns(probe->clock->ctx) - start;
     probe->sum = atomic_load(&pass.sum);
-    return ns > 0 ? (double)probe->bytes / (double)ns : 0.0;
+    return ns > 0 ? (double)pass.bytes * (double)n_passes / (double)ns : 0.0;
+}
+
+double tdm_probe_read_gbs(tdm_probe *probe) {
+    return tdm_probe_read_some_gbs(probe, probe->bytes);
 }

@@ -23,5 +23,7 @@ TDM_NODISCARD tdm_status tdm_probe_init(tdm_probe *probe, const tdm_alloc *alloc
 void tdm_probe_deinit(tdm_probe *probe);
 /* One pass over the buffer: 10^9 bytes a second. */
 double tdm_probe_read_gbs(tdm_probe *probe);
+/* The same over its first bytes, again and again: what a cache gives. */
+double tdm_probe_read_some_gbs(tdm_probe *probe, size_t bytes);
 
 #endif

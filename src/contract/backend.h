@@ -269,6 +269,13 @@ typedef struct tdm_delta_span {
     int32_t n; /* >= 1 */
 } tdm_delta_span;
 
+/* Arithmetic that products are made of, for the probe: as fast as it can be, from registers. */
+typedef enum tdm_peak {
+    TDM_PEAK_F32,  /* multiply and add of f32 */
+    TDM_PEAK_INT8, /* products of bytes, added up as far as the set's kernels add them */
+    TDM_PEAK_COUNT
+} tdm_peak;
+
 typedef struct tdm_backend_ops {
     /* "cpu-scalar", "cpu-avx2", ...: chosen at create, constant afterwards. */
     const char *(*name)(const tdm_backend *be);
@@ -335,6 +342,10 @@ typedef struct tdm_backend_ops {
      * all NaN gives 0. */
     void (*argmax)(tdm_backend *be, int32_t *ids, const float *x, int64_t ld_x, int64_t n,
                    int64_t dim);
+
+    /* Runs n_rounds of kind on every thread; returns the operations of all, a multiply and an add
+     * counted as two. 0: the backend has no products of that kind. */
+    double (*peak)(tdm_backend *be, tdm_peak kind, int64_t n_rounds);
 
     void (*destroy)(tdm_backend *be);
 } tdm_backend_ops;

@@ -755,6 +755,16 @@ static inline void kit_non_finite(const backend_kit *kit) {
     assert_true(isnan(out[0]) && out[1] == 30.0f && out[2] == -30.0f && out[5] == 0.0f);
 }
 
+/* Twice the rounds are twice the operations, of every thread. */
+static inline void kit_peaks(const backend_kit *kit) {
+    for (int kind = 0; kind < TDM_PEAK_COUNT; ++kind) {
+        double one = kit->subjects[0]->ops->peak(kit->subjects[0], (tdm_peak)kind, 10);
+        double two = kit->subjects[0]->ops->peak(kit->subjects[0], (tdm_peak)kind, 20);
+        double all = kit->subjects[2]->ops->peak(kit->subjects[2], (tdm_peak)kind, 10);
+        assert_true(one >= 0.0 && two == 2.0 * one && all == 3.0 * one);
+    }
+}
+
 static inline void backend_kit_run(const backend_kit *kit) {
     for (int i = 0; i < 4; ++i) {
         tdm_error err = {0};
@@ -773,6 +783,7 @@ static inline void backend_kit_run(const backend_kit *kit) {
     kit_clamped(kit);
     kit_rope(kit);
     kit_argmax(kit);
+    kit_peaks(kit);
     kit_recurrent(kit);
     kit_attention(kit);
     kit_attention_spans(kit);

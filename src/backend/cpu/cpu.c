@@ -244,6 +244,7 @@ static const tdm_backend_ops OPS = {
     .softcap = tdm_cpu_softcap,
     .add = tdm_cpu_add,
     .argmax = tdm_cpu_argmax,
+    .peak = tdm_cpu_peak,
     .destroy = cpu_destroy,
 };
 

@@ -133,6 +133,8 @@ typedef struct tdm_cpu_kernels {
     void (*softcap)(float *x, float cap, int64_t dim);
     void (*add)(float *x, const float *y, int64_t dim);
     int32_t (*argmax)(const float *x, int64_t dim);
+    /* By kind: n rounds of arithmetic in registers; returns its operations. NULL: none. */
+    double (*peaks[TDM_PEAK_COUNT])(int64_t n_rounds);
     /* x *= scale, a dequantized embedding row. */
     void (*scale)(float *x, float scale, int64_t dim);
     /* out[c] = bias[c] + sum of taps[j * ld_taps + c] * in[j][c], j ascending; out may be the last
@@ -275,6 +277,7 @@ void tdm_cpu_delta_scan(tdm_backend *be, const tdm_delta *delta, const tdm_delta
 void tdm_cpu_softcap(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int64_t dim, float cap);
 void tdm_cpu_add(tdm_backend *be, float *x, int64_t ld_x, const float *y, int64_t ld_y, int64_t n,
                  int64_t dim);
+double tdm_cpu_peak(tdm_backend *be, tdm_peak kind, int64_t n_rounds);
 void tdm_cpu_argmax(tdm_backend *be, int32_t *ids, const float *x, int64_t ld_x, int64_t n,
                     int64_t dim);
 

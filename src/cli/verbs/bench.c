@@ -6,6 +6,7 @@
  * after a pass of the read-only probe, so that a busy machine shows in both. */
 #include "base/hash.h"
 #include "base/random.h"
+#include "cli/bench_probe.h"
 #include "cli/load.h"
 #include "cli/probe.h"
 #include "engine/engine.h"
@@ -470,6 +471,17 @@ static tdm_status run_threads(bench_job *job, int64_t n_threads, tdm_error *err)
 }
 
 tdm_status tdm_verb_bench(tdm_cli *cli, tdm_error *err) {
+    const bool is_probe = tdm_args_has(cli->args, TDM_OPT_PROBE);
+    if (is_probe != (cli->args->n_positional == 0)) {
+        (void)tdm_fail(err, TDM_E_ARG,
+                       is_probe ? "--probe measures no model" : "bench needs MODEL");
+        tdm_err_where(err, "bench");
+        tdm_err_remedy(err, "give a MODEL, or --probe alone");
+        return TDM_E_ARG;
+    }
+    if (is_probe) {
+        return tdm_bench_probe(cli, err);
+    }
     bench_job job = {.cli = cli,
                      .n_repeats = (size_t)tdm_args_integer(cli->args, TDM_OPT_REPEATS, 5)};
     int64_t threads[TDM_OPTION_LIST_MAX];

@@ -9,4 +9,6 @@
 void tdm_amx_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                             int64_t group0, int64_t group1, void *scratch);
 
+double tdm_amx_peak_int8(int64_t n_rounds);
+
 #endif

@@ -5,4 +5,5 @@
 
 void tdm_cpu_kernels_amx(tdm_cpu_kernels *kernels) {
     kernels->linear_i8_wide = tdm_amx_linear_i8_wide;
+    kernels->peaks[TDM_PEAK_INT8] = tdm_amx_peak_int8;
 }

@@ -17,31 +17,10 @@
  * across a sleep. */
 #include "backend/cpu/amx/amx_priv.h"
 
+#include "backend/cpu/amx/tiles_inl.h"
 #include "backend/cpu/avx512/wide_inl.h"
 
 #define WIDE_SIGNED 1
-
-typedef struct tile_config {
-    uint8_t palette;
-    uint8_t start_row;
-    uint8_t reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t n_rows[16];
-} tile_config;
-
-/* Tiles by number: 0 to 3 sums, 4 and 6 tokens, 5 and 7 weights, n_columns of both. */
-static void tiles_configure(int n_columns) {
-    const uint16_t a_bytes = (uint16_t)n_columns;
-    const uint8_t b_rows = (uint8_t)(n_columns / 4);
-    const tile_config config = {
-        .palette = 1,
-        .row_bytes = {64, 64, 64, 64, a_bytes, 64, a_bytes, 64},
-        .n_rows = {16, 16, 16, 16, 16, b_rows, 16, b_rows},
-    };
-    /* gcc 12 does not see that the instruction reads memory and drops the stores before it. */
-    __asm__ volatile("" : : "m"(config));
-    _tile_loadconfig(&config);
-}
 
 /* C = A B. Tile numbers must be constants. */
 #define TILE_DOT(form, c, a, b, tokens, weights)                                                   \

@@ -29,6 +29,8 @@ void tdm_avx2_softcap(float *x, float cap, int64_t dim);
 void tdm_avx2_add(float *x, const float *y, int64_t dim);
 int32_t tdm_avx2_argmax(const float *x, int64_t dim);
 void tdm_avx2_scale(float *x, float scale, int64_t dim);
+double tdm_avx2_peak_f32(int64_t n_rounds);
+double tdm_avx2_peak_int8(int64_t n_rounds);
 void tdm_avx2_conv_row(float *out, const float *const *in, const float *taps, int64_t ld_taps,
                        const float *bias, int32_t n_taps, int64_t dim);
 void tdm_avx2_delta_head(const tdm_delta *delta, const tdm_delta_span *span, int32_t head);

@@ -22,4 +22,6 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
     kernels->scale = tdm_avx2_scale;
     kernels->conv_row = tdm_avx2_conv_row;
     kernels->delta_head = tdm_avx2_delta_head;
+    kernels->peaks[TDM_PEAK_F32] = tdm_avx2_peak_f32;
+    kernels->peaks[TDM_PEAK_INT8] = tdm_avx2_peak_int8;
 }

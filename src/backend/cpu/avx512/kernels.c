@@ -6,4 +6,5 @@
 void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
     kernels->linear_i8 = tdm_avx512_linear_i8;
     kernels->linear_i8_wide = tdm_avx512_linear_i8_wide;
+    kernels->peaks[TDM_PEAK_INT8] = tdm_avx512_peak_int8;
 }

@@ -9,4 +9,6 @@
 void tdm_avxvnni_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                            int64_t tok1, void *scratch);
 
+double tdm_avxvnni_peak_int8(int64_t n_rounds);
+
 #endif

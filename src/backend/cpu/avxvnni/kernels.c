@@ -5,4 +5,5 @@
 
 void tdm_cpu_kernels_avxvnni(tdm_cpu_kernels *kernels) {
     kernels->linear_i8 = tdm_avxvnni_linear_i8;
+    kernels->peaks[TDM_PEAK_INT8] = tdm_avxvnni_peak_int8;
 }
