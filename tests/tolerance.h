@@ -36,6 +36,9 @@
 /* Whole models in the exact tier against another framework's f32: largest logit difference over
  * largest logit. Measured 1e-6 on every tiny golden; 1e-4 is the issue's bound. */
 #define TOL_GOLDEN_EXACT 1e-4
+/* The same of GLM's latent attention: with the file's epsilon (1e-5) in the low-rank norms, where the
+ * reference has 1e-6, logits move by 3e-5. Measured below 2e-6. */
+#define TOL_GOLDEN_LATENT 1e-5
 /* Whole tiny quantized models in the fast tier: mean KL of the golden's distribution from ours. The
  * issue's bound; measured 8e-6 to 2e-3. */
 #define TOL_GOLDEN_FAST_KL 0.02
