@@ -27,7 +27,7 @@ TDM_NODISCARD tdm_status tdm_cache_full_create(const tdm_alloc *alloc,
 TDM_NODISCARD tdm_status tdm_cache_sliding_create(const tdm_alloc *alloc,
                                                   const tdm_kv_geometry *geometry,
                                                   tdm_cache **out_cache, tdm_error *err);
-/* geometry->state_values and row_values must be positive. All memory comes with the first reserve:
+/* geometry->row_values must be positive; state_values may be 0 (a convolution). All memory comes with the first reserve:
  * three states and two windows of n_tail + TDM_CACHE_RECURRENT_UNDO rows. */
 TDM_NODISCARD tdm_status tdm_cache_recurrent_create(const tdm_alloc *alloc,
                                                     const tdm_kv_geometry *geometry,

@@ -19,7 +19,7 @@ static const cache_kind RECURRENT = {"recurrent", tdm_cache_recurrent_plan,
                                      tdm_cache_recurrent_create};
 
 static const cache_kind *kind_of(const tdm_kv_geometry *geometry) {
-    if (geometry->state_values > 0) {
+    if (geometry->row_values > 0) {
         return &RECURRENT;
     }
     if (geometry->is_latent) {

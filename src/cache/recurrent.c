@@ -30,6 +30,7 @@ typedef struct recurrent_cache {
     int64_t n_base; /* positions that the base holds */
     int64_t length;
     bool is_now_whole; /* now holds the state at length */
+    bool is_moving;    /* the append that was begun will move the base */
     tdm_recurrent_view view;
 } recurrent_cache;
 
@@ -97,13 +98,14 @@ static const tdm_recurrent_view *recurrent_begin(tdm_cache *cache, int64_t n) {
         .n_now = (int32_t)(fits ? n : n - n_back),
         .n_keep = (int32_t)(fits ? n : geometry->n_tail + n_back),
     };
+    r->is_moving = !fits;
     r->is_now_whole = false; /* until commit says that it is again */
     return &r->view;
 }
 
 static void recurrent_commit(tdm_cache *cache, int64_t n) {
     recurrent_cache *r = (recurrent_cache *)cache;
-    if (r->view.next != r->view.now) {
+    if (r->is_moving) {
         r->base_idx = (r->base_idx + 1) % N_STATES;
         r->window_idx = (r->window_idx + 1) % N_WINDOWS;
         r->n_base = r->length + r->view.n_now;
@@ -174,7 +176,7 @@ tdm_status tdm_cache_recurrent_create(const tdm_alloc *alloc, const tdm_kv_geome
                                       tdm_cache **out_cache, tdm_error *err) {
     recurrent_cache *r = NULL;
     *out_cache = NULL;
-    TDM_CHECK(geometry->state_values > 0 && geometry->row_values > 0 && geometry->n_tail >= 0);
+    TDM_CHECK(geometry->state_values >= 0 && geometry->row_values > 0 && geometry->n_tail >= 0);
     TDM_CHECK(geometry->append_max >= 1);
     r = tdm_mem_calloc(alloc, 1, sizeof *r);
     if (r == NULL) {

@@ -104,6 +104,7 @@ typedef struct tdm_linear_part {
  *   GELU_TANH: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), every step in f32
  *   GELU_ERF:  0.5 x erfc(-x / sqrt(2))
  *   SIGMOID:   1 / (1 + exp(-x))
+ *   IDENTITY:  x, so that a gate is a plain product
  *   CLAMPED:   y / (1 + exp(-alpha y)) with y = min(x, limit); what it multiplies is not up but
  *              min(max(up, -limit), limit) + 1. NaN stays NaN. Source: transformers 5.17, gpt_oss. */
 typedef enum tdm_glu {
@@ -111,6 +112,7 @@ typedef enum tdm_glu {
     TDM_GLU_GELU_TANH,
     TDM_GLU_GELU_ERF,
     TDM_GLU_SIGMOID,
+    TDM_GLU_IDENTITY,
     TDM_GLU_CLAMPED,
     TDM_GLU_COUNT
 } tdm_glu;

@@ -41,8 +41,8 @@ typedef struct tdm_kv_geometry {
     int32_t index_dim;  /* latent only: of an indexer's keys; 0: none */
     /* A recurrent layer, whose memory has one size however long the sequence; all above but
      * append_max are then 0. */
-    int64_t state_values; /* f32; 0: keys and values */
-    int64_t row_values;   /* f32, the inputs of one position */
+    int64_t state_values; /* f32; 0: what is remembered is rows alone */
+    int64_t row_values;   /* f32, the inputs of one position; 0: keys and values */
     int32_t n_tail;       /* rows of earlier positions that a position reads too */
 } tdm_kv_geometry;
 

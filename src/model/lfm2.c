@@ -21,6 +21,14 @@ static tdm_status describe(const tdm_model_config *config, tdm_decoder_spec *spe
     spec->naming = TDM_NAMING_LFM2;
     spec->qk_norm = TDM_QK_NORM_HEAD;
     spec->conv_taps = config->conv_taps > 0 ? config->conv_taps : 3;
+    if (spec->conv_taps > TDM_CONV_TAPS_MAX) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "a convolution of %d taps", (int)spec->conv_taps);
+        tdm_err_where(err, "%s",
+                      is_gguf ? "metadata: shortconv.l_cache" : "config.json: conv_L_cache");
+        tdm_err_limit(err, "at most %d", TDM_CONV_TAPS_MAX);
+        tdm_err_remedy(err, "no kernel of this build takes such a layer");
+        return TDM_E_UNSUPPORTED;
+    }
     spec->conv_bias = config->has_conv_bias ? TDM_BIAS_REQUIRED : TDM_BIAS_NONE;
     if (!is_gguf && config->is_ff_adjusted) {
         int64_t width = adjusted_width(config);

@@ -733,8 +733,8 @@ static inline void kit_non_finite(const backend_kit *kit) {
     const float ones[] = {1.0f, 1.0f, 1.0f, 1.0f, 1.0f, 1.0f};
     float out[6];
     for (int kind = 0; kind < TDM_GLU_COUNT; ++kind) {
-        if (kind == TDM_GLU_SIGMOID) {
-            continue; /* below: it does not grow with its input */
+        if (kind == TDM_GLU_SIGMOID || kind == TDM_GLU_IDENTITY) {
+            continue; /* below: one does not grow with its input, the other falls with it */
         }
         const tdm_activation act = {.kind = (tdm_glu)kind, .alpha = 1.702f, .limit = 200.0f};
         float factor = kind == TDM_GLU_CLAMPED ? 2.0f : 1.0f; /* up + 1 */
@@ -746,6 +746,11 @@ static inline void kit_non_finite(const backend_kit *kit) {
         tdm_op_glu_mul(kit->subjects[0], &act, out, 6, ones, 6, edge, 6, 1, 6);
         assert_true(isnan(out[0]) && !isnan(out[1]) && !isnan(out[2]));
     }
+    const tdm_activation identity = {.kind = TDM_GLU_IDENTITY};
+    tdm_op_glu_mul(kit->subjects[0], &identity, out, 5, edge + 1, 5, ones, 5, 1, 5);
+    kit_same("a plain product", edge + 1, out, 5);
+    tdm_op_glu_mul(kit->subjects[0], &identity, out, 5, ones, 5, edge + 1, 5, 1, 5);
+    kit_same("a plain product", edge + 1, out, 5);
     const tdm_activation sigmoid = {.kind = TDM_GLU_SIGMOID};
     tdm_op_glu_mul(kit->subjects[0], &sigmoid, out, 6, edge, 6, ones, 6, 1, 6);
     assert_true(isnan(out[0]) && out[1] == 1.0f && out[2] >= 0.0f && out[2] < 1e-30f);

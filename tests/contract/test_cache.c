@@ -66,9 +66,9 @@ static void test_recurrent(void **state) {
     (void)state;
     for (size_t i = 0; i < SUPPORT_LEN(appends); i++) {
         const tdm_kv_geometry geometry = {.append_max = appends[i],
-                                          .state_values = 5 + 16 * (int64_t)i,
+                                          .state_values = 21 * (int64_t)i, /* first: rows alone */
                                           .row_values = 3 + (int64_t)i,
-                                          .n_tail = (int32_t)i};
+                                          .n_tail = i == 0 ? 2 : (int32_t)i - 1};
         tdm_cache *cache = NULL;
         tdm_error err;
         recurrent_kit_run(tdm_cache_create, &geometry, TDM_CACHE_RECURRENT_UNDO);

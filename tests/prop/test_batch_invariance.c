@@ -334,6 +334,7 @@ SETTING_TEST(gemma4_fast, "gemma4-ple-shared", TDM_TIER_FAST, NULL, TDM_DTYPE_BF
 SETTING_TEST(qwen3_exact, "qwen3", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, false)
 SETTING_TEST(qwen3_fast, "qwen3", TDM_TIER_FAST, NULL, TDM_DTYPE_BF16, false)
 SETTING_TEST(qwen3_next_exact, "qwen3-next", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, false)
+SETTING_TEST(lfm2_exact, "lfm2", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, false)
 SETTING_TEST(qwen3_5_fast, "qwen3_5", TDM_TIER_FAST, NULL, TDM_DTYPE_BF16, false)
 SETTING_TEST(latent_exact, "deepseek-v3", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, true)
 SETTING_TEST(sparse_exact, "glm-moe-dsa-shared", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, true)
@@ -365,14 +366,15 @@ static void a_turned_bit_is_seen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama_exact),        cmocka_unit_test(llama_fast),
-        cmocka_unit_test(llama_scalar_exact), cmocka_unit_test(llama_scalar_fast),
-        cmocka_unit_test(mistral_exact),      cmocka_unit_test(mistral_fast),
-        cmocka_unit_test(gemma4_exact),       cmocka_unit_test(gemma4_fast),
-        cmocka_unit_test(qwen3_exact),        cmocka_unit_test(qwen3_fast),
-        cmocka_unit_test(qwen3_next_exact),   cmocka_unit_test(qwen3_5_fast),
-        cmocka_unit_test(latent_exact),       cmocka_unit_test(sparse_exact),
-        cmocka_unit_test(sparse_fast),        cmocka_unit_test(a_turned_bit_is_seen),
+        cmocka_unit_test(llama_exact),          cmocka_unit_test(llama_fast),
+        cmocka_unit_test(llama_scalar_exact),   cmocka_unit_test(llama_scalar_fast),
+        cmocka_unit_test(mistral_exact),        cmocka_unit_test(mistral_fast),
+        cmocka_unit_test(gemma4_exact),         cmocka_unit_test(gemma4_fast),
+        cmocka_unit_test(qwen3_exact),          cmocka_unit_test(qwen3_fast),
+        cmocka_unit_test(qwen3_next_exact),     cmocka_unit_test(qwen3_5_fast),
+        cmocka_unit_test(latent_exact),         cmocka_unit_test(sparse_exact),
+        cmocka_unit_test(sparse_fast),          cmocka_unit_test(lfm2_exact),
+        cmocka_unit_test(a_turned_bit_is_seen),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

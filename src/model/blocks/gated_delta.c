@@ -143,35 +143,15 @@ static tdm_status load_projections(tdm_gated_delta_block *block, tdm_loader *loa
     return load_matrix(loader, layer, "out_proj", "ssm_out", hidden, values, &block->out, err);
 }
 
-/* [channels, 1, n_taps] in safetensors, [channels, n_taps] in GGUF; turned around, so that channels
- * lie side by side. */
 static tdm_status load_taps(tdm_gated_delta_block *block, tdm_loader *loader, int32_t layer,
                             tdm_error *err) {
-    bool is_gguf = tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF;
-    int64_t channels = channels_of(&block->spec);
-    int64_t n_taps = block->spec.n_taps;
-    const int64_t hub[3] = {channels, 1, n_taps};
-    const int64_t gguf[2] = {channels, n_taps};
-    const tdm_checkpoint_tensor *tensor = NULL;
-    const float *stored = NULL;
     char name[TDM_LOADER_NAME_MAX];
-    float *taps = tdm_arena_calloc(loader->arena, (size_t)(channels * n_taps), sizeof *taps);
-    if (taps == NULL) {
-        return tdm_fail_nomem(err, "the taps of a convolution");
-    }
-    spell(loader, layer, "conv1d.weight", "ssm_conv1d.weight", name);
-    TDM_TRY(tdm_part_find(loader, name, &tensor, err));
-    TDM_TRY(tdm_loader_check_shape(loader, tensor, is_gguf ? 2 : 3, is_gguf ? gguf : hub, err));
-    TDM_TRY(tdm_loader_floats(loader, tensor, channels * n_taps, &stored, err));
-    for (int64_t i = 0; i < channels * n_taps; i++) {
-        taps[i % n_taps * channels + i / n_taps] = stored[i];
-    }
-    block->conv = (tdm_conv){.taps = taps,
-                             .dim = channels,
+    block->conv = (tdm_conv){.dim = channels_of(&block->spec),
                              .width = width_of(&block->spec),
                              .n_taps = block->spec.n_taps,
                              .is_silu = true};
-    return TDM_OK;
+    spell(loader, layer, "conv1d.weight", "ssm_conv1d.weight", name);
+    return tdm_part_taps(loader, name, block->conv.dim, block->conv.n_taps, &block->conv.taps, err);
 }
 
 /* GGUF has -exp(A_log) under a name of its own. */

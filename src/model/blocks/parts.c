@@ -294,3 +294,25 @@ tdm_status tdm_part_vector(tdm_loader *loader, const char *name, int64_t n, cons
     TDM_TRY(tdm_loader_check_shape(loader, tensor, 1, &n, err));
     return tdm_loader_floats(loader, tensor, n, out, err);
 }
+
+tdm_status tdm_part_taps(tdm_loader *loader, const char *name, int64_t channels, int32_t n_taps,
+                         const float **out, tdm_error *err) {
+    bool is_gguf = tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF;
+    const int64_t hub[3] = {channels, 1, n_taps};
+    const int64_t gguf[2] = {channels, n_taps};
+    const tdm_checkpoint_tensor *tensor = NULL;
+    const float *stored = NULL;
+    /* bounded: both come from range tables */
+    float *taps = tdm_arena_calloc(loader->arena, (size_t)(channels * n_taps), sizeof *taps);
+    if (taps == NULL) {
+        return tdm_fail_nomem(err, "the taps of a convolution");
+    }
+    TDM_TRY(tdm_part_find(loader, name, &tensor, err));
+    TDM_TRY(tdm_loader_check_shape(loader, tensor, is_gguf ? 2 : 3, is_gguf ? gguf : hub, err));
+    TDM_TRY(tdm_loader_floats(loader, tensor, channels * n_taps, &stored, err));
+    for (int64_t i = 0; i < channels * n_taps; i++) {
+        taps[i % n_taps * channels + i / n_taps] = stored[i];
+    }
+    *out = taps;
+    return TDM_OK;
+}

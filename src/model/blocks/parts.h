@@ -11,6 +11,11 @@
 TDM_NODISCARD tdm_status tdm_part_find(const tdm_loader *loader, const char *name,
                                        const tdm_checkpoint_tensor **out, tdm_error *err);
 
+/* The taps of a convolution of each channel by itself, under a full name: [channels, 1, n_taps] in
+ * safetensors, [channels, n_taps] in GGUF; as backends take them, [n_taps, channels]. */
+TDM_NODISCARD tdm_status tdm_part_taps(tdm_loader *loader, const char *name, int64_t channels,
+                                       int32_t n_taps, const float **out, tdm_error *err);
+
 /* The matrix "NAME.weight", [n_out, n_in], quantized or not. Errors as tdm_loader_linear. The caller
  * deinits. */
 TDM_NODISCARD tdm_status tdm_part_matrix(tdm_loader *loader, const char *name, int64_t n_out,

@@ -206,6 +206,10 @@ static void lfm2_convolves_where_the_config_says(void **state) {
     config.ff_multiplier = 1.5; /* 127, and the next multiple of 8 */
     describe(&config);
     assert_int_equal(spec.intermediate, 128);
+    config.conv_taps = TDM_CONV_TAPS_MAX + 1;
+    refuse(&config, "conv_L_cache");
+    config.conv_taps = TDM_CONV_TAPS_MAX;
+    describe(&config);
     config.family = "llama";
     refuse(&config, "layer_types");
     config = plain("lfm2", TDM_CONTAINER_GGUF);

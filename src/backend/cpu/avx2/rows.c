@@ -152,6 +152,9 @@ TDM_INLINE __m256 activation8(tdm_glu kind, const tdm_activation *act, __m256 x)
         __m256 y = _mm256_mul_ps(x, _mm256_set1_ps(-TDM_CPU_SQRT_HALF));
         return _mm256_mul_ps(_mm256_mul_ps(half, x), erfc8(y));
     }
+    if (kind == TDM_GLU_IDENTITY) {
+        return x;
+    }
     if (kind == TDM_GLU_CLAMPED) {
         __m256 y = _mm256_min_ps(_mm256_set1_ps(act->limit), x);
         __m256 inner = _mm256_mul_ps(_mm256_set1_ps(act->alpha), y);
@@ -195,6 +198,9 @@ void tdm_avx2_glu(const tdm_activation *act, float *out, const float *gate, cons
         break;
     case TDM_GLU_SIGMOID:
         glu_rows(TDM_GLU_SIGMOID, act, out, gate, up, dim);
+        break;
+    case TDM_GLU_IDENTITY:
+        glu_rows(TDM_GLU_IDENTITY, act, out, gate, up, dim);
         break;
     case TDM_GLU_CLAMPED:
         glu_rows(TDM_GLU_CLAMPED, act, out, gate, up, dim);

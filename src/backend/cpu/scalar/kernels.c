@@ -182,6 +182,8 @@ static float activation(const tdm_activation *act, float x) {
         return 0.5f * x * erfcf(-x * TDM_CPU_SQRT_HALF);
     case TDM_GLU_SIGMOID:
         return 1.0f / (1.0f + expf(-x));
+    case TDM_GLU_IDENTITY:
+        return x;
     case TDM_GLU_CLAMPED: {
         float y = x > act->limit ? act->limit : x;
         return y / (1.0f + expf(-(act->alpha * y)));
