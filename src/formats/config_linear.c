@@ -92,7 +92,7 @@ tdm_status tdm_config_read_linear_json(tdm_model_config *out, const tdm_config_s
     return check_sizes(out, source);
 }
 
-/* One flag a layer, those that predict further tokens perhaps included; it wins over the interval. */
+/* One flag a layer, those that predict further tokens included; it wins over the interval. */
 static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *source) {
     static const char KEY[] = "attention.recurrent_layers";
     char key[256];
@@ -102,7 +102,7 @@ static tdm_status read_flags(tdm_model_config *out, const tdm_config_source *sou
         return TDM_OK;
     }
     if (!tdm_gguf_array_find(source->gguf, key, &ref) || ref.type != TDM_GGUF_BOOL ||
-        ref.n != (size_t)out->n_layers) {
+        ref.n != (size_t)out->n_layers + (size_t)out->n_mtp_layers) {
         return fail_value(source, NULL, KEY, "no array of one bool a layer");
     }
     for (int32_t i = 0; i < out->n_layers; i++) {
@@ -136,11 +136,12 @@ tdm_status tdm_config_read_linear_gguf(tdm_model_config *out, const tdm_config_s
     TDM_TRY(tdm_fields_read(source, &inner, 1, &n_inner));
     TDM_TRY(tdm_fields_read(source, &row, 1, &interval));
     TDM_TRY(tdm_fields_read(source, &mtp, 1, &n_mtp));
-    if (n_mtp > 0) {
-        (void)tdm_fail(source->err, TDM_E_UNSUPPORTED,
-                       "blocks that predict further tokens are not run here");
-        return tdm_config_fail(source, NULL, "nextn_predict_layers", TDM_E_UNSUPPORTED);
+    if (n_mtp >= out->n_layers) {
+        return fail_value(source, NULL, "nextn_predict_layers",
+                          "no layers are left beside those that predict further tokens");
     }
+    out->n_mtp_layers = (int32_t)n_mtp;
+    out->n_layers -= out->n_mtp_layers; /* block_count counts both */
     if (n_inner % out->linear.n_value_heads != 0 || n_inner / out->linear.n_value_heads > 8192) {
         return fail_value(source, NULL, "ssm.inner_size",
                           "no multiple of the number of value heads, or heads too wide");

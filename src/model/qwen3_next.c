@@ -42,6 +42,7 @@ tdm_status tdm_qwen_linear_spec_init(const tdm_model_config *config, tdm_decoder
     spec->rotary_dim = config->rotary_dim;
     spec->has_output_gate = true;
     spec->has_mtp_tensors = !is_gguf;
+    spec->n_mtp_layers = config->n_mtp_layers;
     spec->qkv_bias = is_gguf ? TDM_BIAS_IF_PRESENT
                              : (config->has_attention_bias ? TDM_BIAS_REQUIRED : TDM_BIAS_NONE);
     spec->o_bias = spec->qkv_bias;

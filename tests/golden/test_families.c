@@ -318,6 +318,11 @@ static void text_inside_a_larger_checkpoint(void **state) {
           "model.language_model.layers.3.self_attn.k_proj.weight",
           "model.language_model.layers.5.self_attn.v_proj.weight",
           "model.language_model.layers.5.self_attn.k_norm.weight"}},
+        {"qwen3_5",
+         "qwen3_5",
+         "model.language_model.",
+         {"model.visual.x", "mtp.layers.0.y"}}, /* blocks for further tokens: known, not run */
+        {"qwen3_5-moe", "qwen3_5_moe", "model.language_model.", {"model.visual.x", "mtp.norm"}},
         {"gemma4-dense-keqv",
          "gemma4_unified",
          "language_model.model.",

@@ -4,6 +4,7 @@
  * the audit at the end. Refuses what is missing, left over, or of another shape than the config
  * says. */
 #include "model/blocks/decoder_priv.h"
+#include "model/blocks/gated_delta.h"
 #include "model/blocks/parts.h"
 #include "model/blocks/rope.h"
 
@@ -195,6 +196,21 @@ static void find_text(tdm_loader *loader) {
             drop_towers(loader);
         }
     }
+    if (tdm_checkpoint_find(loader->checkpoint, "language_model.lm_head.weight") != NULL) {
+        loader->root = "language_model.";
+    }
+}
+
+/* MLX turns the taps of the delta rule's convolutions and adds the 1 to the norms beside them; the
+ * shape of the taps says whether it did. Source: shared/spec/models.md 3.9. */
+static bool has_mlx_norms(const tdm_loader *loader, const tdm_decoder_spec *spec,
+                          int32_t n_layers) {
+    for (int32_t i = 0; i < n_layers; i++) {
+        if (spec->layers[i].mixer == TDM_MIXER_DELTA) {
+            return tdm_gated_delta_is_turned(loader, spec, i);
+        }
+    }
+    return false;
 }
 
 static tdm_status load_all(tdm_decoder *d, tdm_loader *loader, const tdm_model_config *config,
@@ -226,6 +242,7 @@ tdm_status tdm_decoder_load(tdm_decoder *d, const tdm_checkpoint *checkpoint,
         loader.is_plan = true;
     }
     find_text(&loader);
+    loader.has_whole_norms = has_mlx_norms(&loader, spec, config->n_layers);
     if (spec->has_mtp_tensors) {
         drop_prefix(&loader, "mtp.");
         drop_prefix(&loader, "model.mtp.");

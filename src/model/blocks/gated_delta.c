@@ -143,6 +143,14 @@ static tdm_status load_projections(tdm_gated_delta_block *block, tdm_loader *loa
     return load_matrix(loader, layer, "out_proj", "ssm_out", hidden, values, &block->out, err);
 }
 
+bool tdm_gated_delta_is_turned(const tdm_loader *loader, const tdm_decoder_spec *spec,
+                               int32_t layer) {
+    char name[TDM_LOADER_NAME_MAX];
+    spell(loader, layer, "conv1d.weight", "ssm_conv1d.weight", name);
+    const tdm_checkpoint_tensor *tensor = tdm_checkpoint_find(loader->checkpoint, name);
+    return tensor != NULL && tdm_part_is_turned(&tensor->view, spec->delta.n_taps);
+}
+
 static tdm_status load_taps(tdm_gated_delta_block *block, tdm_loader *loader, int32_t layer,
                             tdm_error *err) {
     char name[TDM_LOADER_NAME_MAX];

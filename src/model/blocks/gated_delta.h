@@ -21,4 +21,8 @@ typedef struct tdm_gated_delta_block {
     int32_t cache_idx; /* in a state's caches */
 } tdm_gated_delta_block;
 
+/* Whether the taps of layer's convolution are stored as MLX does, [channels, n_taps, 1]. */
+bool tdm_gated_delta_is_turned(const tdm_loader *loader, const tdm_decoder_spec *spec,
+                               int32_t layer);
+
 #endif

@@ -134,7 +134,10 @@ static bool spell(const tdm_loader *loader, tdm_role role, int32_t layer, const 
     }
     expand_layer(middle, sizeof middle, pattern, layer);
     (void)snprintf(out, NAME_MAX_BYTES, "%s%s.%s",
-                   is_gguf || !names->is_prefixed ? "" : loader->prefix, middle, suffix);
+                   is_gguf              ? ""
+                   : names->is_prefixed ? loader->prefix
+                                        : loader->root,
+                   middle, suffix);
     return true;
 }
 
@@ -169,6 +172,7 @@ tdm_status tdm_loader_init(tdm_loader *loader, const tdm_checkpoint *checkpoint,
         return tdm_fail_nomem(err, "the weight audit");
     }
     /* A base model saved without its head class has names without the prefix. */
+    loader->root = "";
     loader->prefix = tdm_checkpoint_find(checkpoint, "embed_tokens.weight") != NULL ? "" : "model.";
     return tdm_quant_config_read(&loader->quant, tdm_checkpoint_config(checkpoint),
                                  tdm_checkpoint_path(checkpoint), err);

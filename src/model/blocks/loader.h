@@ -93,8 +93,10 @@ typedef struct tdm_loader {
     tdm_arena *arena;  /* owns converted vectors */
     uint8_t *consumed; /* [n tensors] */
     size_t n_tensors;
-    const char *prefix; /* of Hugging Face names: "model." or "" */
-    tdm_tally own;      /* what tally points to, unless a plan counts */
+    const char *prefix;   /* of Hugging Face names: "model." or "" */
+    const char *root;     /* of those that prefix does not stand before: "" or "language_model." */
+    bool has_whole_norms; /* stored as they multiply, whatever the family's habit: MLX adds the 1 */
+    tdm_tally own;        /* what tally points to, unless a plan counts */
     tdm_tally *tally;
     bool
         is_plan; /* no byte of a tensor may be read: vectors are zeros, the backend packs nothing */

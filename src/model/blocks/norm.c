@@ -47,7 +47,7 @@ static tdm_status load(tdm_norm *norm, tdm_loader *loader, const tdm_decoder_spe
         TDM_TRY(tdm_loader_bias(loader, tdm_role_of(spec, role), layer, dim, TDM_BIAS_REQUIRED,
                                 &norm->bias, err));
     }
-    if (spec->norm_offset == 0.0F) {
+    if (spec->norm_offset == 0.0F || loader->has_whole_norms) {
         return TDM_OK;
     }
     moved = tdm_arena_calloc(loader->arena, (size_t)dim, sizeof *moved);

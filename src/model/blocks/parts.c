@@ -295,10 +295,15 @@ tdm_status tdm_part_vector(tdm_loader *loader, const char *name, int64_t n, cons
     return tdm_loader_floats(loader, tensor, n, out, err);
 }
 
+bool tdm_part_is_turned(const tdm_tensor_view *taps, int32_t n_taps) {
+    return n_taps > 1 && taps->rank == 3 && taps->dims[1] == n_taps && taps->dims[2] == 1;
+}
+
 tdm_status tdm_part_taps(tdm_loader *loader, const char *name, int64_t channels, int32_t n_taps,
                          const float **out, tdm_error *err) {
     bool is_gguf = tdm_checkpoint_container(loader->checkpoint) == TDM_CONTAINER_GGUF;
     const int64_t hub[3] = {channels, 1, n_taps};
+    const int64_t mlx[3] = {channels, n_taps, 1};
     const int64_t gguf[2] = {channels, n_taps};
     const tdm_checkpoint_tensor *tensor = NULL;
     const float *stored = NULL;
@@ -308,7 +313,10 @@ tdm_status tdm_part_taps(tdm_loader *loader, const char *name, int64_t channels,
         return tdm_fail_nomem(err, "the taps of a convolution");
     }
     TDM_TRY(tdm_part_find(loader, name, &tensor, err));
-    TDM_TRY(tdm_loader_check_shape(loader, tensor, is_gguf ? 2 : 3, is_gguf ? gguf : hub, err));
+    /* The same values in the same order, all three. */
+    TDM_TRY(tdm_loader_check_shape(
+        loader, tensor, is_gguf ? 2 : 3,
+        is_gguf ? gguf : (tdm_part_is_turned(&tensor->view, n_taps) ? mlx : hub), err));
     TDM_TRY(tdm_loader_floats(loader, tensor, channels * n_taps, &stored, err));
     for (int64_t i = 0; i < channels * n_taps; i++) {
         taps[i % n_taps * channels + i / n_taps] = stored[i];

@@ -12,7 +12,9 @@ TDM_NODISCARD tdm_status tdm_part_find(const tdm_loader *loader, const char *nam
                                        const tdm_checkpoint_tensor **out, tdm_error *err);
 
 /* The taps of a convolution of each channel by itself, under a full name: [channels, 1, n_taps] in
- * safetensors, [channels, n_taps] in GGUF; as backends take them, [n_taps, channels]. */
+ * safetensors, or turned, [channels, n_taps, 1], as MLX has them; [channels, n_taps] in GGUF. What
+ * comes out is what backends take, [n_taps, channels]. */
+bool tdm_part_is_turned(const tdm_tensor_view *taps, int32_t n_taps);
 TDM_NODISCARD tdm_status tdm_part_taps(tdm_loader *loader, const char *name, int64_t channels,
                                        int32_t n_taps, const float **out, tdm_error *err);
 
