@@ -7,7 +7,8 @@ import sys
 
 from command import GOLDENS, IS_SANITIZED, CommandCase, main
 
-CASES = ("llama", "llama3-rope", "mistral-sliding", "qwen2", "yarn", "qwen3", "smollm3")
+CASES = ("llama", "llama3-rope", "mistral-sliding", "qwen2", "yarn", "qwen3", "smollm3",
+         "qwen3-next", "qwen3_5", "qwen3_5-moe")
 CUTS = (("--chunk", 1), ("--chunk", 3), ("--chunk", 16), ("--mates", 7), ("--threads", 1),
         ("--threads", 2))
 
