@@ -9,7 +9,7 @@
 
 #include "contract/cache_kit.h"
 
-#define RECURRENT_KIT_ROWS 1024
+#define RECURRENT_KIT_ROWS 400
 
 typedef struct recurrent_kit {
     cache_kit any; /* cache, tracker, length, reserved */
@@ -213,7 +213,7 @@ static inline void recurrent_kit_without_memory(cache_kit_create create,
 
 static inline void recurrent_kit_run(cache_kit_create create, const tdm_kv_geometry *geometry,
                                      int64_t reach) {
-    for (uint64_t seed = 1; seed <= 4; seed++) {
+    for (uint64_t seed = 1; seed <= 3; seed++) {
         recurrent_kit_random_walk(create, geometry, reach, seed);
     }
     recurrent_kit_without_memory(create, geometry);
