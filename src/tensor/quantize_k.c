@@ -185,7 +185,7 @@ static void choose_stored(const super_block *b, super_grid *out, int j) {
     const float *weight = b->weight + 32 * j;
     const block_sums *sums = &b->sums[j];
     const float scale = rounded_code(b->wanted[j].scale, out->d);
-    double best_error = INFINITY;
+    double best_error = (double)INFINITY;
     for (int step = -1; step <= 1; step++) {
         const float s = scale + (float)step;
         float m = rounded_code(b->wanted[j].min, out->dmin);
@@ -261,7 +261,7 @@ static void search_super(super_block *b, super_grid *best) {
         most_scale = b->wanted[j].scale > most_scale ? b->wanted[j].scale : most_scale;
         most_min = b->wanted[j].min > most_min ? b->wanted[j].min : most_min;
     }
-    best->error = INFINITY;
+    best->error = (double)INFINITY;
     for (int start = 0; start < STARTS; start++) {
         float d = most_scale / (63.0f - (float)start);
         float dmin = most_min / 63.0f;
@@ -385,7 +385,7 @@ static float sym_search(const float *x) {
 static int8_t sym_stored(const float *x, float scale, float d) {
     const float rounded =
         d != 0.0f ? bounded(nearest(bounded(scale / d, -129.0f, 128.0f)), -128.0f, 127.0f) : 0.0f;
-    double best_error = INFINITY;
+    double best_error = (double)INFINITY;
     float best = 0.0f;
     for (int step = -1; step <= 1; step++) {
         const float s = bounded(rounded + (float)step, -128.0f, 127.0f);
