@@ -189,20 +189,18 @@ static void put_real(tdm_json_writer *w, const char *key, double value) {
 }
 
 static void put_kl(const quantize_job *job, tdm_json_writer *w) {
-    tdm_json_write_key(w, "kl");
     if (!job->has_kl) {
+        tdm_json_write_key(w, "kl");
         tdm_json_write_null(w);
         return;
     }
-    tdm_json_write_begin_object(w);
+    put_real(w, "kl", job->kl.kl_mean);
+    put_real(w, "kl_max", job->kl.kl_max);
+    put_real(w, "top1_agreement", job->kl.top1);
     tdm_json_write_key(w, "positions");
     tdm_json_write_i64(w, job->kl.n);
-    put_real(w, "mean", job->kl.kl_mean);
-    put_real(w, "max", job->kl.kl_max);
-    put_real(w, "top1", job->kl.top1);
     put_real(w, "nll_source", job->kl.nll_ref);
     put_real(w, "nll", job->kl.nll_test);
-    tdm_json_write_end_object(w);
 }
 
 static tdm_status put_json(quantize_job *job, double seconds, tdm_error *err) {
