@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "formats/safetensors.h"
+#include "support/goldens.h"
 #include "support/support.h"
 
 #include <math.h>
@@ -97,13 +98,11 @@ static tdm_generation_options greedy(const rig *r, int32_t max_tokens) {
 }
 
 static void test_greedy_equals_the_reference(void **state) {
-    static const char *const CASES[] = {"llama", "llama3-rope", "mistral-sliding", "qwen2",
-                                        "yarn",  "qwen3",       "smollm3"};
     (void)state;
-    for (size_t c = 0; c < SUPPORT_LEN(CASES); c++) {
+    for (size_t c = 0; c < SUPPORT_LEN(SUPPORT_GOLDENS); c++) {
         rig r;
         tdm_event event = {.finish = TDM_FINISH_NONE};
-        rig_open(&r, CASES[c], NULL, TDM_TIER_EXACT);
+        rig_open(&r, SUPPORT_GOLDENS[c].name, NULL, TDM_TIER_EXACT);
         const tdm_generation_options options = greedy(&r, (int32_t)r.n_gen);
         tdm_generation *g = start(&r, r.input_ids, r.n_input, &options);
         for (size_t i = 0; i < r.n_gen; i++) {

@@ -5,6 +5,7 @@
  * into chunks, beside mates, in random order, trimmed and appended again, on one, two and three
  * threads; every logit that comes out has to be the reference's, bit for bit. The longest sequence
  * crosses the pages of a full cache and the ring of a sliding one. */
+#include "support/goldens.h"
 #include "support/support.h"
 
 #include "backend/cpu/cpu.h"
@@ -340,6 +341,17 @@ SETTING_TEST(latent_exact, "deepseek-v3", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, t
 SETTING_TEST(sparse_exact, "glm-moe-dsa-shared", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, true)
 SETTING_TEST(sparse_fast, "glm-moe-dsa", TDM_TIER_FAST, NULL, TDM_DTYPE_BF16, true)
 
+/* Every family, in a tier that changes from one to the next. */
+static void every_golden(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SUPPORT_LEN(SUPPORT_GOLDENS); i++) {
+        bool is_fast = i % 2 != 0;
+        const setting set = {SUPPORT_GOLDENS[i].name, is_fast ? TDM_TIER_FAST : TDM_TIER_EXACT,
+                             NULL, is_fast ? TDM_DTYPE_BF16 : TDM_DTYPE_F32, true};
+        check_setting(&set);
+    }
+}
+
 /* The comparison itself can fail: one bit of one reference logit is turned. */
 static void turned_bit(void **state) {
     static const setting set = {"llama", TDM_TIER_EXACT, NULL, TDM_DTYPE_F32, false};
@@ -366,15 +378,15 @@ static void a_turned_bit_is_seen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama_exact),          cmocka_unit_test(llama_fast),
-        cmocka_unit_test(llama_scalar_exact),   cmocka_unit_test(llama_scalar_fast),
-        cmocka_unit_test(mistral_exact),        cmocka_unit_test(mistral_fast),
-        cmocka_unit_test(gemma4_exact),         cmocka_unit_test(gemma4_fast),
-        cmocka_unit_test(qwen3_exact),          cmocka_unit_test(qwen3_fast),
-        cmocka_unit_test(qwen3_next_exact),     cmocka_unit_test(qwen3_5_fast),
-        cmocka_unit_test(latent_exact),         cmocka_unit_test(sparse_exact),
-        cmocka_unit_test(sparse_fast),          cmocka_unit_test(lfm2_exact),
-        cmocka_unit_test(a_turned_bit_is_seen),
+        cmocka_unit_test(llama_exact),        cmocka_unit_test(llama_fast),
+        cmocka_unit_test(llama_scalar_exact), cmocka_unit_test(llama_scalar_fast),
+        cmocka_unit_test(mistral_exact),      cmocka_unit_test(mistral_fast),
+        cmocka_unit_test(gemma4_exact),       cmocka_unit_test(gemma4_fast),
+        cmocka_unit_test(qwen3_exact),        cmocka_unit_test(qwen3_fast),
+        cmocka_unit_test(qwen3_next_exact),   cmocka_unit_test(qwen3_5_fast),
+        cmocka_unit_test(latent_exact),       cmocka_unit_test(sparse_exact),
+        cmocka_unit_test(sparse_fast),        cmocka_unit_test(lfm2_exact),
+        cmocka_unit_test(every_golden),       cmocka_unit_test(a_turned_bit_is_seen),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }
