@@ -73,6 +73,15 @@ static bool is_named(const tdm_family *family, const tdm_model_config *config) {
            (family->alias != NULL && strcmp(family->alias, config->family) == 0);
 }
 
+const char *tdm_family_name_of(const tdm_model_config *config) {
+    for (size_t i = 0; i < N_FAMILIES; i++) {
+        if (is_named(FAMILIES[i], config)) {
+            return FAMILIES[i]->model_type;
+        }
+    }
+    return NULL;
+}
+
 static tdm_status find_family(const tdm_model_config *config, const tdm_family **out,
                               tdm_error *err) {
     char known[400];

@@ -32,5 +32,8 @@ TDM_NODISCARD tdm_status tdm_graph_can_run(const tdm_model_config *config, tdm_e
 
 /* Known families, for listings: name idx, or NULL past the last. */
 const char *tdm_family_name_at(size_t idx);
+/* The name of the family that runs config, or NULL. Files of some families call themselves another:
+ * a GGUF file of mixtral is a llama. */
+const char *tdm_family_name_of(const tdm_model_config *config);
 
 #endif

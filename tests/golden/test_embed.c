@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "engine/engine.h"
 #include "formats/safetensors.h"
+#include "support/goldens.h"
 #include "support/support.h"
-#include "tolerance.h"
 
 #include <math.h>
 #include <string.h>
@@ -83,8 +83,6 @@ static double rel_of(const float *got, const float *want, size_t n) {
     return diff / largest;
 }
 
-static const char *const CASES[] = {"qwen3-embedding", "mistral-mean"};
-
 static void vectors_agree(void **state) {
     static const struct {
         const char *tensor;
@@ -98,16 +96,17 @@ static void vectors_agree(void **state) {
         {"hidden_first", {.pooling = TDM_POOLING_FIRST, .length = TDM_LENGTH_KEPT}, HIDDEN},
     };
     (void)state;
-    for (size_t c = 0; c < SUPPORT_LEN(CASES); c++) {
+    for (size_t c = 0; c < SUPPORT_LEN(SUPPORT_EMBEDDINGS); c++) {
         static float got[N_INPUTS_MAX * HIDDEN];
         const tdm_model_options options = {.tier = "exact", .n_threads = 1};
         rig r;
-        rig_open(&r, CASES[c], &options);
+        rig_open(&r, SUPPORT_EMBEDDINGS[c].name, &options);
         for (size_t q = 0; q < SUPPORT_LEN(QUESTIONS); q++) {
             embed(&r, &QUESTIONS[q].options, got);
             double rel = rel_of(got, golden_of(&r, QUESTIONS[q].tensor), r.n * QUESTIONS[q].width);
-            print_message("%s %s max_rel %.2e\n", CASES[c], QUESTIONS[q].tensor, rel);
-            assert_true(rel <= TOL_GOLDEN_EXACT);
+            print_message("%s %s max_rel %.2e\n", SUPPORT_EMBEDDINGS[c].name, QUESTIONS[q].tensor,
+                          rel);
+            assert_true(rel <= SUPPORT_EMBEDDINGS[c].bound);
         }
         rig_close(&r);
     }
@@ -116,10 +115,10 @@ static void vectors_agree(void **state) {
 /* The default tier rounds activations and keys: directions stay. */
 static void fast_points_the_same_way(void **state) {
     (void)state;
-    for (size_t c = 0; c < SUPPORT_LEN(CASES); c++) {
+    for (size_t c = 0; c < SUPPORT_LEN(SUPPORT_EMBEDDINGS); c++) {
         static float got[N_INPUTS_MAX * HIDDEN];
         rig r;
-        rig_open(&r, CASES[c], NULL);
+        rig_open(&r, SUPPORT_EMBEDDINGS[c].name, NULL);
         embed(&r, NULL, got);
         const float *want = golden_of(&r, "embedding");
         for (size_t i = 0; i < r.n; i++) {
@@ -139,7 +138,7 @@ static void bits_do_not_depend_on_company(void **state) {
     } WAYS[] = {{1, 1}, {3, 2}, {16, 1}, {40, 2}, {512, 2}};
     static const tdm_pooling POOLINGS[] = {TDM_POOLING_LAST, TDM_POOLING_MEAN, TDM_POOLING_FIRST};
     (void)state;
-    for (size_t c = 0; c < SUPPORT_LEN(CASES) * 2; c++) {
+    for (size_t c = 0; c < SUPPORT_LEN(SUPPORT_EMBEDDINGS) * 2; c++) {
         static float want[SUPPORT_LEN(POOLINGS)][N_INPUTS_MAX * HIDDEN];
         static float got[N_INPUTS_MAX * HIDDEN];
         const char *tier = c % 2 == 0 ? "exact" : "fast";
@@ -147,7 +146,7 @@ static void bits_do_not_depend_on_company(void **state) {
             const tdm_model_options options = {
                 .tier = tier, .n_batch = WAYS[w].n_batch, .n_threads = WAYS[w].n_threads};
             rig r;
-            rig_open(&r, CASES[c / 2], &options);
+            rig_open(&r, SUPPORT_EMBEDDINGS[c / 2].name, &options);
             for (size_t p = 0; p < SUPPORT_LEN(POOLINGS); p++) {
                 const tdm_embed_options pooled = {.pooling = POOLINGS[p]};
                 for (size_t i = 0; w == 0 && i < r.n; i++) { /* alone, a token at a time */
@@ -159,8 +158,9 @@ static void bits_do_not_depend_on_company(void **state) {
                 memset(got, 0, sizeof got);
                 embed(&r, &pooled, got);
                 if (memcmp(got, want[p], r.n * HIDDEN * sizeof *got) != 0) {
-                    fail_msg("%s %s: other bits with batches of %d on %d threads", CASES[c / 2],
-                             tier, (int)WAYS[w].n_batch, (int)WAYS[w].n_threads);
+                    fail_msg("%s %s: other bits with batches of %d on %d threads",
+                             SUPPORT_EMBEDDINGS[c / 2].name, tier, (int)WAYS[w].n_batch,
+                             (int)WAYS[w].n_threads);
                 }
             }
             rig_close(&r);

@@ -156,6 +156,12 @@ static const support_golden SUPPORT_FOREIGN[] = {
     {"gptq-qwen2-8bit", TOL_GOLDEN_EXACT},
 };
 
+/* tests/data/embeddings: folders of sentence-transformers; golden/test_embed.c. */
+static const support_golden SUPPORT_EMBEDDINGS[] = {
+    {"mistral-mean", TOL_GOLDEN_EXACT},
+    {"qwen3-embedding", TOL_GOLDEN_EXACT},
+};
+
 /* clang-format on */
 
 #endif
