@@ -208,7 +208,7 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
     [TDM_OPT_TEMPLATE] = TEXT(0, "template", "FILE.jinja", TALK, NULL,
                               "a template from a file; template then takes no MODEL"),
     [TDM_OPT_TEMPLATE_NAME] =
-        TEXT(0, "template-name", "NAME", TALK | BIT(GENERATE),
+        TEXT(0, "template-name", "NAME", TALK | ANSWER,
              "tool_use with tools, rag with documents, where the model has them; else default",
              "which of the model's chat templates"),
     [TDM_OPT_NO_GENERATION_PROMPT] =

@@ -9,7 +9,6 @@
 #include "base/arith.h"
 #include "engine/stops.h"
 #include "text/detok.h"
-#include "text/dialect_table.h"
 
 #include <string.h>
 
@@ -176,31 +175,12 @@ static tdm_status push_piece(tdm_answer_stream *s, const char *text, size_t len,
                            err);
 }
 
-/* Whether the dialect reads this special token: some mark holds it, or it stands inside arguments
- * (the quotes of gemma 4) or headers (harmony). */
-static bool is_markup(const tdm_dialect *dialect, const char *spelling) {
-    for (unsigned i = 0; i < TDM_STEPS_MAX; i++) {
-        const tdm_step *step = &dialect->steps[i];
-        for (unsigned a = 0; a < TDM_ALTS_MAX && step->alts[a].text != NULL; a++) {
-            if (strstr(step->alts[a].text, spelling) != NULL) {
-                return true;
-            }
-        }
-        if (((step->flags & TDM_STEP_GEMMA) != 0 && strcmp(spelling, "<|\"|>") == 0) ||
-            (step->op == TDM_STEP_UNTIL && step->into == TDM_INTO_HEADER &&
-             strcmp(spelling, "<|constrain|>") == 0)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 tdm_status tdm_answer_stream_push(tdm_answer_stream *s, int32_t id, tdm_error *err) {
     size_t len = 0;
     const char *spelling = tdm_tokenizer_spelling(s->tokenizer, id, &len);
     const bool is_special = tdm_tokenizer_kind(s->tokenizer, id) == TDM_TOKEN_CONTROL;
     if (s->is_stopped || spelling == NULL || len == 0 ||
-        (is_special && s->skips_special && !is_markup(s->dialect, spelling))) {
+        (is_special && s->skips_special && !tdm_dialect_reads(s->dialect, spelling))) {
         return TDM_OK;
     }
     tdm_buf_reset(&s->piece);

@@ -60,6 +60,9 @@ const tdm_dialect *tdm_dialect_detect(const char *template_source, size_t len,
                                       const tdm_tokenizer *tokenizer);
 /* "hermes", "llama3-json", "harmony", "plain", ...; never NULL. */
 const char *tdm_dialect_name(const tdm_dialect *dialect);
+/* Whether the dialect reads the special token of that spelling: some mark holds it, or it stands
+ * inside arguments (the quotes of gemma 4) or headers (harmony). */
+bool tdm_dialect_reads(const tdm_dialect *dialect, const char *spelling);
 /* By name; NULL when there is none. For listings: at(idx), NULL past the last. */
 const tdm_dialect *tdm_dialect_find(const char *name);
 const tdm_dialect *tdm_dialect_at(size_t idx);

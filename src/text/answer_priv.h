@@ -13,7 +13,7 @@
 #define TDM_TEXT_ANSWER_PRIV_H
 
 #include "text/answer_literal.h"
-#include "text/dialect_table.h"
+#include "text/dialect_table_priv.h"
 
 #define TDM_ANSWER_ARGUMENTS_MAX ((size_t)1 << 20)
 #define TDM_ANSWER_NAME_MAX ((size_t)256)

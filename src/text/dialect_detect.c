@@ -4,7 +4,7 @@
  * renders or asks for. The first rule whose words all occur in it decides; narrower rules stand
  * first. Where the template says nothing about tools, the vocabulary may: some markup exists for
  * one purpose only. */
-#include "text/dialect_table.h"
+#include "text/dialect_table_priv.h"
 
 #include <string.h>
 
@@ -186,4 +186,21 @@ bool tdm_dialect_opens_in_reasoning(const tdm_dialect *dialect, const char *prom
         }
     }
     return true;
+}
+
+bool tdm_dialect_reads(const tdm_dialect *dialect, const char *spelling) {
+    for (unsigned i = 0; i < TDM_STEPS_MAX; i++) {
+        const tdm_step *step = &dialect->steps[i];
+        for (unsigned a = 0; a < TDM_ALTS_MAX && step->alts[a].text != NULL; a++) {
+            if (strstr(step->alts[a].text, spelling) != NULL) {
+                return true;
+            }
+        }
+        if (((step->flags & TDM_STEP_GEMMA) != 0 && strcmp(spelling, "<|\"|>") == 0) ||
+            (step->op == TDM_STEP_UNTIL && step->into == TDM_INTO_HEADER &&
+             strcmp(spelling, "<|constrain|>") == 0)) {
+            return true;
+        }
+    }
+    return false;
 }

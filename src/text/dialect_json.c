@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Dialects whose calls are JSON objects that carry their own names, in a list or in tags. Floor 4. */
-#include "text/dialect_table.h"
+#include "text/dialect_table_priv.h"
 
 #define SP TDM_ALT_SPECIAL
 #define THINK TDM_ALT_THINK

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Dialects that write calls as Python does. Floor 4. */
-#include "text/dialect_table.h"
+#include "text/dialect_table_priv.h"
 
 #define SP TDM_ALT_SPECIAL
 #define THINK TDM_ALT_THINK

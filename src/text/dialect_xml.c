@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Dialects that write one tag a parameter; values are plain text, typed by the tools' schema. Floor 4. */
-#include "text/dialect_table.h"
+#include "text/dialect_table_priv.h"
 
 #define THINK TDM_ALT_THINK
 #define CLOSE TDM_ALT_CLOSE

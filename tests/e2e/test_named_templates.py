@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 import tiny
-from command import CommandCase, main
+from command import CommandCase, main, tandem
 
 USER = [{"role": "user", "content": "Hi"}]
 TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
@@ -117,6 +117,20 @@ class NamedTemplates(CommandCase):
             found = self.ok("explain", self.path, "-", "--json",
                             stdin=json.dumps({"messages": USER, **members}).encode()).json
             self.assertEqual((found["template"], found["dialect"]), (name, dialect))
+
+    def test_chat(self):
+        """A chat's first answer is generate's to the same message by the same template."""
+        self.set_list(["default", "tool_use"])
+        answers = set()
+        for options in ((), ("--template-name", "default"), ("--template-name", "tool_use")):
+            drawn = ("-n", 40, "--temp", 1, "--top-p", 1, "--seed", 5, "--json", *options)
+            chat = self.ok("chat", self.path, *drawn, stdin=b"Hi\n").lines[0]
+            alone = self.ok("generate", self.path, "-p", "Hi", *drawn).json
+            self.assertEqual(chat["text"], alone["text"])
+            answers.add(chat["text"])
+        self.assertEqual(len(answers), 2)
+        said = tandem("chat", self.path, "--template-name", "no", stdin=b"Hi\n").err
+        self.assertIn(b"there is no chat template", said)
 
     def test_generate(self):
         self.set_list(["default", "tool_use"])

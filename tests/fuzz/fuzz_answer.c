@@ -8,7 +8,7 @@
  * no thought came out of a dialect without envelopes, the text is the answer; all memory is given
  * back. */
 #include "text/answer_literal.h"
-#include "text/dialect_table.h"
+#include "text/dialect_table_priv.h"
 
 #include <string.h>
 

@@ -79,9 +79,47 @@ static const char *system_text(const chat_job *job) {
 
 /* ---- one turn ---- */
 
+static void write_messages(const chat_job *job, tdm_json_writer *w) {
+    tdm_json_write_key(w, "messages");
+    tdm_json_write_begin_array(w);
+    for (size_t i = 0; i < job->n; i++) {
+        tdm_json_write_begin_object(w);
+        tdm_json_write_key(w, "role");
+        tdm_json_write_cstr(w, job->messages[i].role);
+        tdm_json_write_key(w, "content");
+        tdm_json_write_cstr(w, job->messages[i].content);
+        tdm_json_write_end_object(w);
+    }
+    tdm_json_write_end_array(w);
+}
+
+/* The conversation by the template that --template-name asks for, else by the model's choice. */
+static tdm_status make_prompt(chat_job *job, tdm_prompt **out, tdm_error *err) {
+    const char *name = tdm_args_text(job->cli->args, TDM_OPT_TEMPLATE_NAME);
+    tdm_buf buf;
+    tdm_json_writer w;
+    tdm_status status = TDM_OK;
+    if (name == NULL) {
+        return tdm_prompt_from_chat(out, job->model, job->messages, job->n, err);
+    }
+    *out = NULL;
+    tdm_buf_init(&buf, job->cli->alloc, 0);
+    tdm_json_writer_init(&w, &buf);
+    tdm_json_write_begin_object(&w);
+    write_messages(job, &w);
+    tdm_json_write_key(&w, "chat_template");
+    tdm_json_write_cstr(&w, name);
+    tdm_json_write_end_object(&w);
+    status = tdm_json_writer_status(&w) == TDM_OK
+                 ? tdm_prompt_from_chat_json(out, job->model, buf.data, buf.len, err)
+                 : tdm_fail_nomem(err, "the conversation");
+    tdm_buf_deinit(&buf);
+    return status;
+}
+
 static tdm_status begin_answer(chat_job *job, tdm_error *err) {
     tdm_prompt *prompt = NULL;
-    tdm_status status = tdm_prompt_from_chat(&prompt, job->model, job->messages, job->n, err);
+    tdm_status status = make_prompt(job, &prompt, err);
     if (status == TDM_OK) {
         status = job->generation == NULL
                      ? tdm_generation_create(&job->generation, job->model, prompt,
@@ -174,20 +212,6 @@ static tdm_status turn(chat_job *job, const tdm_buf *line, tdm_error *err) {
 }
 
 /* ---- commands ---- */
-
-static void write_messages(const chat_job *job, tdm_json_writer *w) {
-    tdm_json_write_key(w, "messages");
-    tdm_json_write_begin_array(w);
-    for (size_t i = 0; i < job->n; i++) {
-        tdm_json_write_begin_object(w);
-        tdm_json_write_key(w, "role");
-        tdm_json_write_cstr(w, job->messages[i].role);
-        tdm_json_write_key(w, "content");
-        tdm_json_write_cstr(w, job->messages[i].content);
-        tdm_json_write_end_object(w);
-    }
-    tdm_json_write_end_array(w);
-}
 
 static tdm_status save_to(const char *path, const tdm_buf *buf, tdm_error *err) {
     const tdm_fs *fs = tdm_fs_system();

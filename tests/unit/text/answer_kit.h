@@ -8,7 +8,7 @@
 #include "support/support.h"
 
 #include "text/answer_literal.h"
-#include "text/dialect_table.h"
+#include "text/dialect_table_priv.h"
 
 #define KIT_CALLS_MAX 16
 

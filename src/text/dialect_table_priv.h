@@ -8,8 +8,8 @@
  *
  * A step that meets something else than it can take gives everything since the last finished call
  * back as text and goes on in step 0, which is always TEXT. */
-#ifndef TDM_TEXT_DIALECT_TABLE_H
-#define TDM_TEXT_DIALECT_TABLE_H
+#ifndef TDM_TEXT_DIALECT_TABLE_PRIV_H
+#define TDM_TEXT_DIALECT_TABLE_PRIV_H
 
 #include "text/answer.h"
 
