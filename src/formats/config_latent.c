@@ -131,6 +131,10 @@ static tdm_status check_groups(tdm_model_config *out, const tdm_config_source *s
     tdm_experts_config *experts = &out->experts;
     experts->n_groups = experts->n_groups == 0 ? 1 : experts->n_groups;
     experts->n_groups_used = experts->n_groups_used == 0 ? 1 : experts->n_groups_used;
+    if (experts->n_groups_used > experts->n_groups) {
+        return fail_cross(source, "topk_group", "expert_group_used_count",
+                          "more groups are used than there are");
+    }
     if (experts->n == 0) {
         return TDM_OK;
     }
@@ -138,10 +142,6 @@ static tdm_status check_groups(tdm_model_config *out, const tdm_config_source *s
         (experts->n_groups > 1 && experts->n / experts->n_groups < 2)) {
         return fail_cross(source, "n_group", "expert_group_count",
                           "the experts do not divide into groups of two and more");
-    }
-    if (experts->n_groups_used > experts->n_groups) {
-        return fail_cross(source, "topk_group", "expert_group_used_count",
-                          "more groups are used than there are");
     }
     if (experts->n_used > experts->n / experts->n_groups * experts->n_groups_used) {
         return fail_cross(source, "num_experts_per_tok", "expert_used_count",
