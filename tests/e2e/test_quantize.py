@@ -123,6 +123,12 @@ class Quantize(CommandCase):
                 self.assertIn(word, found["message"])
                 self.assertEqual(os.listdir(self.dir), [])
 
+    def test_slash_at_the_end(self):
+        self.quantize("llama", "slash//", "--no-kl")
+        self.quantize("llama", "plain", "--no-kl")
+        self.assertEqual(digest(self.path("slash")), digest(self.path("plain")))
+        self.error(2, "quantize", os.path.join(GOLDENS, "llama"), "")
+
     def test_output_is_never_overwritten(self):
         self.quantize("llama", "out", "--no-kl")
         before = digest(self.path("out"))

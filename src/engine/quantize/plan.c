@@ -260,13 +260,32 @@ static void job_deinit(tdm_quantize_job *job) {
     tdm_checkpoint_close(job->checkpoint);
 }
 
+/* Without the slashes at the end that a folder's name may have: the work is beside it, not in it. */
+static tdm_status copy_name(char out[TDM_PATH_MAX], const char *dst, tdm_error *err) {
+    size_t len = strlen(dst);
+    while (len > 1 && dst[len - 1] == '/') {
+        len--;
+    }
+    if (len == 0 || len >= TDM_PATH_MAX) {
+        (void)tdm_fail(err, TDM_E_ARG, "the output's name has %zu bytes", len);
+        tdm_err_limit(err, "1 to %d", TDM_PATH_MAX - 1);
+        return TDM_E_ARG;
+    }
+    memcpy(out, dst, len);
+    out[len] = '\0';
+    return TDM_OK;
+}
+
 tdm_status tdm_quantize(const tdm_alloc *alloc, const char *src, const char *dst,
                         const tdm_quantize_options *options, tdm_quantize_report *report,
                         tdm_error *err) {
     tdm_status status = TDM_OK;
     const tdm_checkpoint_options open = {.fs = options->fs, .log = options->log};
-    tdm_quantize_job job = {.alloc = alloc, .options = options, .src = src, .dst = dst};
+    tdm_quantize_job job = {.alloc = alloc, .options = options, .src = src};
+    char name[TDM_PATH_MAX];
     memset(report, 0, sizeof *report);
+    TDM_TRY(copy_name(name, dst, err));
+    job.dst = name;
     job.fs = options->fs != NULL ? options->fs : tdm_fs_system();
     job.report = report;
     job.is_gguf = options->gguf != NULL;
