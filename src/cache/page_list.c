@@ -6,27 +6,33 @@
 
 #include <string.h>
 
-static size_t values_bytes(const tdm_kv_geometry *geometry, int32_t dim, uint32_t page_positions) {
+static size_t values_bytes(const tdm_kv_geometry *geometry, int32_t dim, tdm_dtype dtype,
+                           uint32_t page_positions) {
     return (size_t)geometry->n_kv_heads * page_positions * (size_t)dim *
-           TDM_DTYPES[geometry->dtype].block_bytes;
+           TDM_DTYPES[dtype].block_bytes;
 }
 
-/* A latent row is its own value: behind the rows lie an indexer's keys, or nothing. */
-static int32_t second_dim(const tdm_kv_geometry *geometry) {
-    return geometry->is_latent ? geometry->index_dim : geometry->value_dim;
+static size_t keys_bytes(const tdm_kv_geometry *geometry, uint32_t page_positions) {
+    return values_bytes(geometry, geometry->head_dim, geometry->dtype, page_positions);
+}
+
+/* Values; or behind latent rows, which are their own values, an indexer's keys, or nothing. */
+static size_t second_bytes(const tdm_kv_geometry *geometry, uint32_t page_positions) {
+    return geometry->is_latent
+               ? values_bytes(geometry, geometry->index_dim, TDM_DTYPE_F32, page_positions)
+               : values_bytes(geometry, geometry->value_dim, geometry->dtype, page_positions);
 }
 
 size_t tdm_page_bytes(const tdm_kv_geometry *geometry, uint32_t page_positions) {
-    return values_bytes(geometry, geometry->head_dim, page_positions) +
-           values_bytes(geometry, second_dim(geometry), page_positions);
+    return keys_bytes(geometry, page_positions) + second_bytes(geometry, page_positions);
 }
 
 void tdm_page_list_init(tdm_page_list *list, const tdm_alloc *alloc,
                         const tdm_kv_geometry *geometry, uint32_t page_positions) {
     memset(list, 0, sizeof *list);
     list->alloc = alloc;
-    list->k_bytes = values_bytes(geometry, geometry->head_dim, page_positions);
-    list->v_bytes = values_bytes(geometry, second_dim(geometry), page_positions);
+    list->k_bytes = keys_bytes(geometry, page_positions);
+    list->v_bytes = second_bytes(geometry, page_positions);
 }
 
 static tdm_status grow_table(tdm_page_list *list, uint32_t n, tdm_error *err) {

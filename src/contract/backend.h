@@ -135,7 +135,8 @@ typedef enum tdm_rope_pairing { TDM_ROPE_HALVES, TDM_ROPE_NEIGHBOURS } tdm_rope_
  *
  * Latent pages (MLA) hold one row a position that serves as both: a value is the first value_dim
  * values of its key. v is k then, n_kv_heads is 1, and a page may hold the keys of an indexer
- * beside: [1 << page_shift][index_dim] values of dtype. */
+ * beside: [1 << page_shift][index_dim] values, F32 whatever dtype is: a choice of positions is
+ * discrete, and rounded keys would make others. */
 typedef struct tdm_kv_pages {
     uint8_t *const *k;     /* [n_pages] */
     uint8_t *const *v;     /* [n_pages] */

@@ -35,7 +35,7 @@ typedef struct kit_latent_pages {
 static inline void kit_latent_pages_make(kit_latent_pages *p, const kit_latent *l) {
     size_t bytes = l->dtype == TDM_DTYPE_F32 ? 4 : 2;
     size_t k_bytes = ((size_t)l->head_dim * bytes) << l->page_shift;
-    size_t index_bytes = ((size_t)l->index_dim * bytes) << l->page_shift;
+    size_t index_bytes = ((size_t)l->index_dim * sizeof(float)) << l->page_shift;
     size_t all = (k_bytes + index_bytes) * KIT_LATENT_PAGES;
     p->memory = malloc(all);
     assert_non_null(p->memory);
@@ -230,7 +230,7 @@ static inline void kit_latent_case(const backend_kit *kit, kit_latent l) {
     kit_latent_sequence(&l, out[2], scores[2]);
     kit_close("latent attention of the twin", out[0], out[1], n, tolerance);
     kit_close("latent attention", out[1], out[2], n, TOL_ATTENTION);
-    kit_close("index scores of the twin", scores[0], scores[1], n_all * n_all, tolerance);
+    kit_close("index scores of the twin", scores[0], scores[1], n_all * n_all, TOL_ATTENTION);
     kit_close("index scores", scores[1], scores[2], n_all * n_all, TOL_ATTENTION);
     for (size_t i = 0; i < SUPPORT_LEN(CHUNKS); ++i) {
         l.be = kit->subjects[i % 3];

@@ -43,6 +43,11 @@ static inline int32_t cache_kit_width(const tdm_kv_pages *pages, bool is_second)
     return pages->is_latent ? pages->index_dim : pages->value_dim;
 }
 
+/* Of one value of a half; an indexer's keys are F32 always. */
+static inline size_t cache_kit_bytes(const tdm_kv_pages *pages, bool is_second) {
+    return pages->dtype == TDM_DTYPE_F32 || (pages->is_latent && is_second) ? 4 : 2;
+}
+
 /* Where one element lies, by the drawing in contract/backend.h. */
 static inline uint8_t *cache_kit_element(const tdm_kv_pages *pages, bool is_second, int64_t pos,
                                          int32_t head, int32_t dim) {
@@ -51,7 +56,7 @@ static inline uint8_t *cache_kit_element(const tdm_kv_pages *pages, bool is_seco
     const int64_t slot = pos & (page_positions - 1);
     const int64_t width = cache_kit_width(pages, is_second);
     const int64_t element = ((int64_t)head * page_positions + slot) * width + dim;
-    const int64_t bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
+    const int64_t bytes = (int64_t)cache_kit_bytes(pages, is_second);
     uint8_t *const *second = pages->is_latent ? pages->index : pages->v;
     return (is_second ? second[page] : pages->k[page]) + element * bytes;
 }
@@ -59,8 +64,8 @@ static inline uint8_t *cache_kit_element(const tdm_kv_pages *pages, bool is_seco
 /* Writes or compares the row of one position. */
 static inline bool cache_kit_row(const tdm_kv_pages *pages, int64_t pos, uint32_t name,
                                  bool is_write) {
-    const size_t bytes = pages->dtype == TDM_DTYPE_F32 ? 4 : 2;
     for (int half = 0; half < 2; half++) {
+        const size_t bytes = cache_kit_bytes(pages, half == 1);
         const int32_t width = cache_kit_width(pages, half == 1);
         for (int32_t head = 0; head < pages->n_kv_heads; head++) {
             for (int32_t dim = 0; dim < width; dim++) {

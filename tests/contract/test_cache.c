@@ -44,7 +44,7 @@ static void test_latent(void **state) {
         cache_kit_run(tdm_cache_create, &bf16);
         /* One row, not a key and a value; whole pages of 256. */
         assert_int_equal(tdm_cache_plan(&f32, 257), 512 * (12 + index_dim) * 4);
-        assert_int_equal(tdm_cache_plan(&bf16, 1), 256 * (12 + index_dim) * 2);
+        assert_int_equal(tdm_cache_plan(&bf16, 1), 256 * (12 * 2 + index_dim * 4));
     }
 }
 

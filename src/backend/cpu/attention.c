@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu_priv.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 typedef struct attention_run {
     tdm_cpu *cpu;
@@ -108,8 +109,7 @@ static void index_member(void *arg, int32_t idx, int32_t n_members) {
         int64_t begin = 0;
         int64_t end = 0;
         tdm_cpu_share(run->spans[i].n, idx, n_members, &begin, &end);
-        run->cpu->kernels.index_scores(&run->spans[i], begin, end,
-                                       tdm_cpu_thread_scratch(run->cpu, idx));
+        run->cpu->kernels.index_scores(&run->spans[i], begin, end);
     }
 }
 
@@ -145,9 +145,8 @@ void tdm_cpu_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n
                 }
             }
             if (pages->index != NULL) {
-                cpu->kernels.kv_store(
-                    tdm_cpu_row(pages, pages->index, 0, position, pages->index_dim),
-                    s->index + t * s->ld_index, pages->index_dim, pages->dtype);
+                memcpy(tdm_cpu_index_row(pages, position), s->index + t * s->ld_index,
+                       (size_t)pages->index_dim * sizeof(float));
             }
         }
     }

@@ -123,7 +123,7 @@ typedef struct tdm_cpu_kernels {
                  tdm_rope_pairing pairing);
     void (*attention)(const tdm_cpu_attention_item *item, void *scratch);
     /* Positions [begin, end) of the span, counted from its pos0. */
-    void (*index_scores)(const tdm_index_span *span, int64_t begin, int64_t end, void *scratch);
+    void (*index_scores)(const tdm_index_span *span, int64_t begin, int64_t end);
     void (*kv_store)(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype);
     void (*layer_norm)(float *out, const float *x, const float *w, const float *bias, int64_t dim,
                        float eps);
@@ -220,8 +220,15 @@ static inline void tdm_cpu_share(int64_t n, int32_t idx, int32_t n_members, int6
     *out_end = n * (idx + 1) / n_members;
 }
 
-/* Where the values of a position lie: side is the keys, the values or the index of pages, stride
- * how far two positions of one head are apart, in values. */
+/* An indexer's key of a position. */
+static inline float *tdm_cpu_index_row(const tdm_kv_pages *pages, int64_t position) {
+    size_t slot = (size_t)position & (((size_t)1 << pages->page_shift) - 1);
+    size_t page = (size_t)((uint64_t)position >> pages->page_shift) % pages->n_pages;
+    return (float *)(void *)pages->index[page] + slot * (size_t)pages->index_dim;
+}
+
+/* Where the values of a position lie: side is the keys or the values of pages, stride how far two
+ * positions of one head are apart, in values. */
 static inline uint8_t *tdm_cpu_row(const tdm_kv_pages *pages, uint8_t *const *side, int64_t head,
                                    int64_t position, int64_t stride) {
     size_t slots = (size_t)1 << pages->page_shift;

@@ -364,7 +364,7 @@ static void prove_attention(proof *p, tdm_dtype dtype) {
     expect(p, memcmp(stored[0], stored[1], sizeof stored[0]) == 0, "rounding of keys and values");
 }
 
-/* Rows that are key and value, a list for each token, and an indexer. Pages hold the noise that
+/* Rows that are key and value, a list for each token, and an indexer. Rows are the noise that
  * prove_attention left. */
 static void prove_latent(proof *p, tdm_dtype dtype) {
     static const int32_t LISTS[2][3] = {{3, 50, 90}, {0, 91, 0}};
@@ -397,15 +397,19 @@ static void prove_latent(proof *p, tdm_dtype dtype) {
     const tdm_cpu_attention_item item = {.span = &span, .head1 = 4, .tok1 = 2};
     tdm_index_span ask = {
         .pages = &pages, .q = m->x, .weights = m->x + DIM, .pos0 = 2, .n = 40, .n_heads = 6};
+    for (uint32_t i = 0; i < 128 * 20; ++i) {
+        float value = noise(6, i);
+        memcpy(m->pages[1] + (size_t)i * sizeof value, &value, sizeof value);
+    }
     span.out = m->want;
     p->scalar.attention(&item, p->scratch);
     span.out = m->got;
     p->kernels->attention(&item, p->scratch);
     expect(p, is_close(m->want, m->got, 2 * 4 * 24), "latent attention");
     ask.out = m->want;
-    p->scalar.index_scores(&ask, 0, 40, p->scratch);
+    p->scalar.index_scores(&ask, 0, 40);
     ask.out = m->got;
-    p->kernels->index_scores(&ask, 0, 40, p->scratch);
+    p->kernels->index_scores(&ask, 0, 40);
     expect(p, is_close(m->want, m->got, 40), "scores of an indexer");
 }
 

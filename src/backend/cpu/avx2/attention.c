@@ -433,13 +433,11 @@ TDM_INLINE __m128 index_dots(const float *const *q, const float *key, int64_t di
     return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
 }
 
-void tdm_avx2_index_scores(const tdm_index_span *s, int64_t begin, int64_t end, void *scratch) {
-    const tdm_kv_pages *pages = s->pages;
-    int64_t dim = pages->index_dim;
-    float *key = scratch;
+void tdm_avx2_index_scores(const tdm_index_span *s, int64_t begin, int64_t end) {
+    int64_t dim = s->pages->index_dim;
     for (int64_t i = begin; i < end; ++i) {
+        const float *key = tdm_cpu_index_row(s->pages, s->pos0 + i);
         float score = 0.0f;
-        widen_row(tdm_cpu_row(pages, pages->index, 0, s->pos0 + i, dim), pages->dtype, dim, key);
         for (int64_t h = 0; h < s->n_heads; h += 4) {
             int64_t n = tdm_cpu_min(4, s->n_heads - h);
             const float *q[4];

@@ -141,14 +141,11 @@ static void attention(const tdm_cpu_attention_item *item, void *scratch) {
     }
 }
 
-static void index_scores(const tdm_index_span *s, int64_t begin, int64_t end, void *scratch) {
-    const tdm_kv_pages *pages = s->pages;
-    int32_t dim = pages->index_dim;
-    float *key = scratch;
+static void index_scores(const tdm_index_span *s, int64_t begin, int64_t end) {
+    int32_t dim = s->pages->index_dim;
     for (int64_t i = begin; i < end; ++i) {
+        const float *key = tdm_cpu_index_row(s->pages, s->pos0 + i);
         double score = 0.0;
-        tdm_dequant_row(pages->dtype, tdm_cpu_row(pages, pages->index, 0, s->pos0 + i, dim), dim,
-                        key);
         for (int32_t h = 0; h < s->n_heads; ++h) {
             const float *q = s->q + (int64_t)h * dim;
             double sum = 0.0;
