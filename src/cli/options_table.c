@@ -58,7 +58,10 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
          "Every combination of -p with -d is a prefill test, every combination of -n, -d and -b a "
          "decode test; 0 leaves them out. Repeats run interleaved, and a read-only probe of "
          "memory runs beside each of them.\n"
-         "With --probe no MODEL is given."},
+         "With --probe no MODEL is given.\n"
+         "With --formats no MODEL is given: products of one row with random weights of each "
+         "storage format, their GB/s of the file and the share of what memory gives in the same "
+         "round."},
     [TDM_VERB_INSPECT] =
         {"inspect", "MODEL", "what a checkpoint is, without loading weights",
          "Architecture, tensors by kind, bytes, context, tokenizer, template, limits, and whether "
@@ -242,6 +245,12 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
     [TDM_OPT_REPEATS] = INT('r', "repeats", "N", BIT(BENCH), 1, 1000, "5", "runs of each test"),
     [TDM_OPT_PROBE] =
         FLAG(0, "probe", BIT(BENCH), "the machine's limits instead: reads, arithmetic, waits"),
+    [TDM_OPT_BENCH_FORMATS] = FLAG(0, "formats", BIT(BENCH),
+                                   "a line for each storage format of weights instead of a model"),
+    [TDM_OPT_BENCH_FORMAT] =
+        TEXT(0, "format", "NAME", BIT(BENCH), "all", "with --formats: only one"),
+    [TDM_OPT_BENCH_MB] = INT(0, "weight-mb", "N", BIT(BENCH), 1, 4096, "64",
+                             "with --formats: megabytes of each weight"),
 
     /* embed */
     [TDM_OPT_POOLING] = CHOICE(0, "pooling", "auto|last|mean|cls", BIT(EMBED), "auto",

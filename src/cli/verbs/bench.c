@@ -9,6 +9,7 @@
 #include "cli/bench_probe.h"
 #include "cli/load.h"
 #include "cli/probe.h"
+#include "cli/verbs/bench_formats.h"
 #include "engine/engine.h"
 #include "tensor/ops.h"
 
@@ -487,6 +488,16 @@ tdm_status tdm_verb_bench(tdm_cli *cli, tdm_error *err) {
     int64_t threads[TDM_OPTION_LIST_MAX];
     const size_t n = list_of(cli->args, TDM_OPT_THREADS_LIST, 0, threads);
     tdm_status status = TDM_OK;
+    if (tdm_args_has(cli->args, TDM_OPT_BENCH_FORMATS)) {
+        for (size_t i = 0; i < n; i++) {
+            TDM_TRY(tdm_bench_formats(cli, (int32_t)threads[i], err));
+        }
+        return TDM_OK;
+    }
+    if (cli->args->n_positional == 0) {
+        (void)tdm_fail(err, TDM_E_ARG, "bench needs MODEL, or --formats");
+        return TDM_E_ARG;
+    }
     tdm_arena_init(&job.arena, cli->alloc);
     status = plan_tests(&job, err);
     for (size_t i = 0; i < n && status == TDM_OK; i++) {
