@@ -27,6 +27,8 @@ typedef struct tdm_block32 {
     int32_t min[2]; /* 1 but for INT_MIN */
     float d[2];     /* equal but for PAIR */
     float m;
+    float unit; /* IQ1 and IQ2 types: d[h] is unit * odd[h], exactly, and unit an f16 over 8 */
+    int32_t odd[2];
 } tdm_block32;
 
 /* The fixed answer for a stored type; false where its weights are no small integers. */

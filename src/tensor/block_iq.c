@@ -40,20 +40,27 @@ static void eight_ternary(uint16_t entry, bool is_below, int8_t *out) {
     }
 }
 
+/* Scales of both halves: odd numbers times an eighth of the block's f16, exactly. */
+static void odd_scales(float d, unsigned first, unsigned last, tdm_block32 *out) {
+    out->unit = d * 0.125f;
+    out->odd[0] = (int32_t)(2 * first + 1);
+    out->odd[1] = (int32_t)(2 * last + 1);
+    for (int h = 0; h < 2; ++h) {
+        out->d[h] = out->unit * (float)out->odd[h];
+    }
+}
+
 void tdm_iq2_xxs_decode(const uint8_t *p, int j, tdm_block32 *out) {
     const uint8_t *q = p + 2 + 8 * j;
     uint32_t word = tdm_load_u32(q + 4);
     for (int g = 0; g < 4; ++g) {
         eight(TDM_IQ2_XXS_GRID[q[g]], even_signs((word >> (7 * g)) & 127u), out->w + 8 * g);
     }
-    out->d[0] = tdm_f16_to_f32(tdm_load_u16(p)) * (0.5f + (float)(word >> 28)) * 0.25f;
-    out->d[1] = out->d[0];
+    odd_scales(tdm_f16_to_f32(tdm_load_u16(p)), word >> 28, word >> 28, out);
 }
 
 static void scales_by_16(const uint8_t *p, uint8_t scales, tdm_block32 *out) {
-    float d = tdm_f16_to_f32(tdm_load_u16(p));
-    out->d[0] = d * (0.5f + (float)(scales & 15)) * 0.25f;
-    out->d[1] = d * (0.5f + (float)(scales >> 4)) * 0.25f;
+    odd_scales(tdm_f16_to_f32(tdm_load_u16(p)), scales & 15u, scales >> 4, out);
 }
 
 void tdm_iq2_xs_decode(const uint8_t *p, int j, tdm_block32 *out) {
@@ -101,8 +108,7 @@ void tdm_iq1_s_decode(const uint8_t *p, int j, tdm_block32 *out) {
         unsigned q = p[2 + 4 * j + g] | (((high >> (3 * g)) & 7u) << 8);
         eight_ternary(TDM_IQ1_GRID[q], (high & 0x8000u) != 0, out->w + 8 * g);
     }
-    out->d[0] = tdm_f16_to_f32(tdm_load_u16(p)) * (float)(2 * ((high >> 12) & 7u) + 1) * 0.125f;
-    out->d[1] = out->d[0];
+    odd_scales(tdm_f16_to_f32(tdm_load_u16(p)), (high >> 12) & 7u, (high >> 12) & 7u, out);
 }
 
 void tdm_iq1_m_decode(const uint8_t *p, int j, tdm_block32 *out) {
@@ -117,8 +123,5 @@ void tdm_iq1_m_decode(const uint8_t *p, int j, tdm_block32 *out) {
         unsigned q = p[4 * j + g] | ((high & 7u) << 8);
         eight_ternary(TDM_IQ1_GRID[q], (high & 8u) != 0, out->w + 8 * g);
     }
-    for (int h = 0; h < 2; ++h) {
-        float scale = (float)(2 * ((word >> (3 * h)) & 7u) + 1);
-        out->d[h] = tdm_f16_to_f32((uint16_t)d) * scale * 0.125f;
-    }
+    odd_scales(tdm_f16_to_f32((uint16_t)d), word & 7u, (word >> 3) & 7u, out);
 }

@@ -45,6 +45,7 @@ typedef struct tdm_cpu_x8_block {
     float s;              /* d * (sum of the 32 integers) */
     int32_t sum;          /* of the 32 integers */
     int16_t half_sums[2]; /* of the first and the last 16 */
+    int32_t eights[4];    /* of each eight */
 } tdm_cpu_x8_block;
 
 /* Wide products: tokens of a group, groups and panels of one call at most, and blocks of columns

@@ -471,32 +471,44 @@ static tdm_status run_threads(bench_job *job, int64_t n_threads, tdm_error *err)
     return status;
 }
 
+/* --format and --weight-mb belong to --formats; each of the two without a MODEL stands alone. */
+static tdm_status check_kind(const tdm_args *args, tdm_error *err) {
+    const bool is_probe = tdm_args_has(args, TDM_OPT_PROBE);
+    const bool is_formats = tdm_args_has(args, TDM_OPT_BENCH_FORMATS);
+    const bool is_model = args->n_positional > 0;
+    const char *what = NULL;
+    if (!is_formats &&
+        (tdm_args_has(args, TDM_OPT_BENCH_FORMAT) || tdm_args_has(args, TDM_OPT_BENCH_MB))) {
+        what = "--format and --weight-mb go with --formats";
+    } else if (is_probe + is_formats + is_model > 1) {
+        what = is_probe ? "--probe measures no model" : "--formats measures no model";
+    } else if (is_probe + is_formats + is_model == 0) {
+        what = "bench needs MODEL";
+    }
+    if (what == NULL) {
+        return TDM_OK;
+    }
+    (void)tdm_fail(err, TDM_E_ARG, "%s", what);
+    tdm_err_where(err, "bench");
+    tdm_err_remedy(err, "give a MODEL, --probe alone, or --formats");
+    return TDM_E_ARG;
+}
+
 tdm_status tdm_verb_bench(tdm_cli *cli, tdm_error *err) {
-    const bool is_probe = tdm_args_has(cli->args, TDM_OPT_PROBE);
-    if (is_probe != (cli->args->n_positional == 0)) {
-        (void)tdm_fail(err, TDM_E_ARG,
-                       is_probe ? "--probe measures no model" : "bench needs MODEL");
-        tdm_err_where(err, "bench");
-        tdm_err_remedy(err, "give a MODEL, or --probe alone");
-        return TDM_E_ARG;
-    }
-    if (is_probe) {
-        return tdm_bench_probe(cli, err);
-    }
     bench_job job = {.cli = cli,
                      .n_repeats = (size_t)tdm_args_integer(cli->args, TDM_OPT_REPEATS, 5)};
     int64_t threads[TDM_OPTION_LIST_MAX];
     const size_t n = list_of(cli->args, TDM_OPT_THREADS_LIST, 0, threads);
     tdm_status status = TDM_OK;
+    TDM_TRY(check_kind(cli->args, err));
+    if (tdm_args_has(cli->args, TDM_OPT_PROBE)) {
+        return tdm_bench_probe(cli, err);
+    }
     if (tdm_args_has(cli->args, TDM_OPT_BENCH_FORMATS)) {
         for (size_t i = 0; i < n; i++) {
             TDM_TRY(tdm_bench_formats(cli, (int32_t)threads[i], err));
         }
         return TDM_OK;
-    }
-    if (cli->args->n_positional == 0) {
-        (void)tdm_fail(err, TDM_E_ARG, "bench needs MODEL, or --formats");
-        return TDM_E_ARG;
     }
     tdm_arena_init(&job.arena, cli->alloc);
     status = plan_tests(&job, err);

@@ -309,6 +309,22 @@ static tdm_status run_format(formats_bench *b, const format *f, rounds *r, tdm_e
     return status;
 }
 
+/* Whether a format has the name that was asked for. */
+static bool has_format(const char *wanted) {
+    char name[32];
+    for (size_t i = 0; i < (size_t)TDM_DTYPE_COUNT + sizeof GROUPED / sizeof GROUPED[0]; ++i) {
+        const format plain = {TDM_WEIGHT_PLAIN, (tdm_dtype)i, 0, 0};
+        if (i < TDM_DTYPE_COUNT && !tdm_dequant_can((tdm_dtype)i)) {
+            continue;
+        }
+        name_of(i < TDM_DTYPE_COUNT ? &plain : &GROUPED[i - TDM_DTYPE_COUNT], name, sizeof name);
+        if (strcmp(name, wanted) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static tdm_status run_all(formats_bench *b, rounds *r, tdm_error *err) {
     for (int i = 0; i < TDM_DTYPE_COUNT; ++i) {
         const format f = {TDM_WEIGHT_PLAIN, (tdm_dtype)i, 0, 0};
@@ -331,6 +347,9 @@ tdm_status tdm_bench_formats(tdm_cli *cli, int32_t n_threads, tdm_error *err) {
                        .only = tdm_args_text(cli->args, TDM_OPT_BENCH_FORMAT)};
     tdm_model_options options;
     tdm_status status = TDM_OK;
+    if (b.only != NULL && !has_format(b.only)) {
+        return tdm_fail(err, TDM_E_ARG, "no format is called %.32s", b.only);
+    }
     rounds *r = tdm_mem_calloc(cli->alloc, 1, sizeof *r);
     b.x = tdm_mem_calloc(cli->alloc, N_IN, sizeof *b.x);
     if (r == NULL || b.x == NULL) {

@@ -6,12 +6,15 @@
  * scales pack tighter that way; every other type and mode is turned into one of the rest at load.
  *
  *     form        integers      scales                              made from
- *     C2          2 bits - 1    f32 for each period of blocks       TQ1_0 TQ2_0 Q1_0 Q2_0
+ *     B1          2 * bit - 1   f32 for each period of blocks       Q1_0
+ *     C2          2 bits - 1    the same                            TQ1_0 TQ2_0 Q2_0
  *     A2 .. A6    2 to 6 bits   the same, and f32 mins              affine of 1 to 6 bits
  *     A8          bytes + 128   the same, and f32 mins              affine of 8 bits
  *     IQ4 E2M1    table of 16   f32 for each block                  IQ4_NL IQ4_XS, MXFP4 of both kinds
  *     E2M1_PAIR   table of 16   f32 for each half block             NVFP4 of both kinds
- *     IQ1 .. IQ3  table of 16   the same two kinds                  codebook types
+ *     IQ3         table of 16   f32 for each block                  IQ3_XXS, IQ3_S
+ *     IQ2 (_PAIR) table of 8    u8 for each block (half) under f16  IQ2_XXS, IQ2_XS IQ2_S
+ *     IQ1 (_PAIR) 8 (2 bits - 1) + or - 1 for each 32 (8), scales as IQ2: IQ1_S, IQ1_M
  *     Q2_K Q3_K   2 and 4 bits  integers for each half, f16 for 8   themselves */
 #ifndef TDM_BACKEND_CPU_AVX2_FORM_INL_H
 #define TDM_BACKEND_CPU_AVX2_FORM_INL_H
@@ -32,11 +35,14 @@ enum {
     FORM_Q5_K = TDM_DTYPE_Q5_K,
     FORM_Q6_K = TDM_DTYPE_Q6_K,
     FORM_C2 = TDM_DTYPE_COUNT,
+    FORM_B1,
     FORM_A2,
     FORM_A4,
     FORM_A5,
     FORM_A6,
     FORM_A8,
+    FORM_IQ1,
+    FORM_IQ1_PAIR,
     FORM_IQ4,
     FORM_E2M1,
     FORM_E2M1_PAIR,
@@ -44,8 +50,6 @@ enum {
     FORM_IQ3_S,
     FORM_IQ2,
     FORM_IQ2_PAIR,
-    FORM_IQ1,
-    FORM_IQ1_PAIR,
     FORM_COUNT
 };
 
@@ -84,10 +88,17 @@ TDM_INLINE int form_is_stored(int form) {
 
 TDM_INLINE int form_bits(int form) {
     switch (form) {
+    case FORM_B1:
+        return 1;
     case FORM_Q2_K:
     case FORM_C2:
     case FORM_A2:
+    case FORM_IQ1:
+    case FORM_IQ1_PAIR:
         return 2;
+    case FORM_IQ2:
+    case FORM_IQ2_PAIR:
+        return 3;
     case FORM_Q5_0:
     case FORM_Q5_1:
     case FORM_Q5_K:
@@ -108,14 +119,20 @@ TDM_INLINE int form_has_table(int form) {
     return form >= FORM_IQ4;
 }
 
+/* Packed as -1, 0, 1 (plus 1) with one more number for some columns; open, as their sum. */
+TDM_INLINE int form_is_ternary(int form) {
+    return form == FORM_IQ1 || form == FORM_IQ1_PAIR;
+}
+
 /* Whether a vector of weights is signed once it is in a register. */
-TDM_INLINE int form_is_signed(int form) {
-    return form_bits(form) == 8 || form_has_table(form);
+TDM_INLINE int form_is_signed(int form, int is_packed) {
+    return form_bits(form) == 8 || form_has_table(form) || (form_is_ternary(form) && !is_packed);
 }
 
 /* What is subtracted from the integers in a register. */
 TDM_INLINE int form_zero(int form) {
     switch (form) {
+    case FORM_B1: /* the bit is read as 0 or 2 */
     case FORM_C2:
         return 1;
     case FORM_Q3_K:
@@ -149,6 +166,11 @@ TDM_INLINE int form_is_pair(int form) {
     return form == FORM_E2M1_PAIR || form == FORM_IQ2_PAIR || form == FORM_IQ1_PAIR;
 }
 
+/* u8 scales under an f16 one, of the block or of its halves. */
+TDM_INLINE int form_has_odd(int form) {
+    return form == FORM_IQ2 || form == FORM_IQ2_PAIR || form_is_ternary(form);
+}
+
 /* u8 scales and mins under f16 ones. */
 TDM_INLINE int form_is_k45(int form) {
     return form == FORM_Q4_K || form == FORM_Q5_K;
@@ -156,7 +178,7 @@ TDM_INLINE int form_is_k45(int form) {
 
 /* f32 scales that stand before their blocks. */
 TDM_INLINE int form_has_period(int form) {
-    return form >= FORM_C2 && !form_is_pair(form);
+    return form >= FORM_C2 && !form_is_pair(form) && !form_has_odd(form);
 }
 
 /* The sixteen values of a table form. */
@@ -171,9 +193,6 @@ TDM_INLINE const int8_t *form_levels(int form) {
     case FORM_IQ2:
     case FORM_IQ2_PAIR:
         return TDM_LEVELS_IQ2;
-    case FORM_IQ1:
-    case FORM_IQ1_PAIR:
-        return TDM_LEVELS_IQ1;
     default:
         return TDM_LEVELS_E2M1;
     }

@@ -8,7 +8,9 @@
  * streams defeat the hardware's prefetching, so a tile asks for the panel behind it line after
  * line: rows of 576 went from 16 to 26 GB/s (F32) and from 11 to 28 (BF16) where a read-only sweep
  * gives 24; asking row by row, or into the first-level cache, gained nothing. Many tokens, and
- * quantized weights: a panel of rows becomes f32 in scratch first. */
+ * quantized weights: a panel of rows becomes f32 in scratch first. E4M3 codes are as dense rows to a
+ * lone token: they are widened on their way into the products (as BF16, made at load, they took
+ * twice the bytes and half the rate). */
 #include "backend/cpu/avx2/avx2_priv.h"
 
 #include "backend/cpu/avx2/block_inl.h"
@@ -77,6 +79,66 @@ TDM_INLINE __m256 e4m3_widen8(const uint8_t *p) {
     return _mm256_or_ps(value, _mm256_castsi256_ps(is_nan));
 }
 
+/* 32 E4M3 codes times scale: their fields, moved, are f16's, 2^8 too small; exact but for the rounding
+ * of the product. NaN codes become numbers: the caller looks for them. */
+TDM_INLINE void e4m3_widen32(__m256i codes, float scale, __m256 out[4]) {
+    const __m256i zero = _mm256_setzero_si256();
+    const __m256i fields =
+        _mm256_set1_epi16((short)0xbf80); /* the sign, and below a gap the rest */
+    const bool is_large = scale > 0x1p100f || scale < -0x1p100f; /* 2^8 of it might not be finite */
+    const __m256 factor = _mm256_set1_ps(is_large ? 256.0f : scale * 256.0f);
+    __m256i even = _mm256_srai_epi16(_mm256_unpacklo_epi8(zero, codes), 1);
+    __m256i odd = _mm256_srai_epi16(_mm256_unpackhi_epi8(zero, codes), 1);
+    even = _mm256_and_si256(even, fields);
+    odd = _mm256_and_si256(odd, fields);
+    out[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(even));
+    out[1] = _mm256_cvtph_ps(_mm256_castsi256_si128(odd));
+    out[2] = _mm256_cvtph_ps(_mm256_extracti128_si256(even, 1));
+    out[3] = _mm256_cvtph_ps(_mm256_extracti128_si256(odd, 1));
+    for (int i = 0; i < 4; ++i) {
+        out[i] = _mm256_mul_ps(out[i], factor);
+        if (is_large) {
+            out[i] = _mm256_mul_ps(out[i], _mm256_set1_ps(scale));
+        }
+    }
+}
+
+/* All bits of each byte that is a NaN's code. */
+TDM_INLINE __m256i e4m3_nans(__m256i codes) {
+    const __m256i all = _mm256_set1_epi8(0x7f);
+    return _mm256_cmpeq_epi8(_mm256_and_si256(codes, all), all);
+}
+
+/* Whether a lone token can take the rows as they lie. */
+static bool is_e4m3(const tdm_weight *w) {
+    return (w->mode == TDM_WEIGHT_MXFP8 || w->mode == TDM_WEIGHT_FP8) && w->group % 32 == 0 &&
+           w->n_in % 32 == 0;
+}
+
+TDM_INLINE float e4m3_scale(const tdm_weight *w, int64_t o, int64_t k) {
+    return w->mode == TDM_WEIGHT_FP8
+               ? tdm_weight_fp8_scale(w, o, k)
+               : tdm_e8m0_to_f32(w->scales[(size_t)o * w->scales_row_bytes + (size_t)(k / 32)]);
+}
+
+static void dequant_e4m3(const tdm_weight *w, int64_t o, float *out) {
+    const uint8_t *row = w->data + (size_t)o * w->row_bytes;
+    for (int64_t k = 0; k < w->n_in; k += 32) {
+        __m256i codes = load256(row + k);
+        float scale = e4m3_scale(w, o, k);
+        __m256 v[4];
+        e4m3_widen32(codes, scale, v);
+        for (int i = 0; i < 4; ++i) {
+            _mm256_storeu_ps(out + k + 8 * i, v[i]);
+        }
+        if (_mm256_movemask_epi8(e4m3_nans(codes)) != 0) {
+            for (int64_t i = k; i < k + 32; ++i) {
+                out[i] = tdm_e4m3_to_f32(row[i]) * scale;
+            }
+        }
+    }
+}
+
 static void dequant_fp8(const tdm_weight *w, int64_t o, float *out) {
     const uint8_t *row = w->data + (size_t)o * w->row_bytes;
     for (int64_t block = 0; block < w->n_in; block += w->group) {
@@ -95,6 +157,10 @@ static void dequant_fp8(const tdm_weight *w, int64_t o, float *out) {
 static void dequant_row(const tdm_weight *w, int64_t o, float *out) {
     const uint8_t *row = w->data + (size_t)o * w->row_bytes;
     int64_t n = w->n_in;
+    if (is_e4m3(w)) {
+        dequant_e4m3(w, o, out);
+        return;
+    }
     if (w->mode == TDM_WEIGHT_FP8) {
         dequant_fp8(w, o, out);
         return;
@@ -240,6 +306,71 @@ static void panel_bf16(const tdm_cpu_linear_job *job, const uint8_t *const *w, i
     panel(TDM_DTYPE_BF16, job, w, row0, n_rows, tok0, tok1);
 }
 
+/* Eight rows of E4M3 codes from row o, of which n_rows exist, against one token; the order of each sum
+ * is that of tile. Returns a bit for each row with a NaN's code, whose sum is wrong. */
+static unsigned tile_e4m3(const tdm_weight *w, int64_t o, int64_t n_rows, const float *x,
+                          float *sums) {
+    const uint8_t *rows[ROWS];
+    float scales[ROWS] = {0};
+    __m256 acc[ROWS];
+    __m256i nans[ROWS];
+    unsigned found = 0;
+    for (int64_t r = 0; r < ROWS; ++r) {
+        rows[r] = w->data + (size_t)(o + tdm_cpu_min(r, n_rows - 1)) * w->row_bytes;
+        acc[r] = _mm256_setzero_ps();
+        nans[r] = _mm256_setzero_si256();
+    }
+    const char *ahead = (const char *)rows[0] + AHEAD_BYTES + ROWS * w->n_in;
+    for (int64_t k = 0; k < w->n_in; k += 32) {
+        if (k % w->group == 0) {
+            for (int64_t r = 0; r < ROWS; ++r) {
+                scales[r] = e4m3_scale(w, o + tdm_cpu_min(r, n_rows - 1), k);
+            }
+        }
+        for (int r = 0; r < ROWS; ++r) {
+            __m256i codes = load256(rows[r] + k);
+            __m256 v[4];
+            e4m3_widen32(codes, scales[r], v);
+            nans[r] = _mm256_or_si256(nans[r], e4m3_nans(codes));
+            for (int i = 0; i < 4; ++i) {
+                acc[r] = _mm256_fmadd_ps(v[i], _mm256_loadu_ps(x + k + 8 * i), acc[r]);
+            }
+        }
+        for (int i = 0; i < ROWS * 32; i += 64) {
+            _mm_prefetch(ahead + ROWS * k + i, _MM_HINT_T1);
+        }
+    }
+    for (int r = 0; r < ROWS; ++r) {
+        sums[r] = fold8(acc[r]);
+        found |= (_mm256_movemask_epi8(nans[r]) != 0 ? 1u : 0u) << r;
+    }
+    return found;
+}
+
+static void few_e4m3(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                     int64_t tok1, float *scratch) {
+    const tdm_weight *w = job->weight;
+    for (int64_t o = row0; o < row1; o += ROWS) {
+        int64_t n_rows = tdm_cpu_min(ROWS, row1 - o);
+        for (int64_t t = tok0; t < tok1; ++t) {
+            const float *x = job->x + t * job->ld_x;
+            float sums[ROWS];
+            unsigned nans = tile_e4m3(w, o, n_rows, x, sums);
+            for (int64_t r = 0; r < n_rows; ++r) {
+                if ((nans >> r & 1u) != 0) { /* as many tokens would have it */
+                    const uint8_t *row = (const uint8_t *)scratch;
+                    const uint8_t *const same[ROWS] = {row, row, row, row, row, row, row, row};
+                    float again[ROWS];
+                    dequant_e4m3(w, o + r, scratch);
+                    tile(TDM_DTYPE_F32, 8, 1, same, x, job->ld_x, w->n_in, again);
+                    sums[r] = again[0];
+                }
+                store(job, t, o + r, sums[r]);
+            }
+        }
+    }
+}
+
 void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                          int64_t tok1, void *scratch) {
     const tdm_weight *weight = job->weight;
@@ -247,6 +378,10 @@ void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t ro
     tdm_dtype dtype = weight->mode == TDM_WEIGHT_PLAIN ? weight->dtype : TDM_DTYPE_U32;
     float *rows = scratch; /* [ROWS, n_in] */
     bool is_half = dtype == TDM_DTYPE_F16 || dtype == TDM_DTYPE_BF16;
+    if (is_e4m3(weight) && tok1 - tok0 <= DIRECT_TOKENS) {
+        few_e4m3(job, row0, row1, tok0, tok1, scratch);
+        return;
+    }
     bool is_direct = dtype == TDM_DTYPE_F32 || (is_half && tok1 - tok0 <= DIRECT_TOKENS);
     for (int64_t o = row0; o < row1; o += ROWS) {
         const uint8_t *w[ROWS];

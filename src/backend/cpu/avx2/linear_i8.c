@@ -40,8 +40,8 @@ TDM_INLINE int sum_depth(int form) {
 }
 
 /* Products of one vector of weights and four activations, in 16 bits. */
-TDM_INLINE __m256i products(int form, __m256i w, __m256i magnitude, __m256i x) {
-    if (form_is_signed(form)) {
+TDM_INLINE __m256i products(int is_signed, __m256i w, __m256i magnitude, __m256i x) {
+    if (is_signed) {
         return _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, w));
     }
     return _mm256_maddubs_epi16(w, x);
@@ -70,6 +70,7 @@ TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
                            const block_scales *scales, const int8_t *const *q,
                            const tdm_cpu_x8_block *const *xb, __m256i *sums, __m256i *lasts) {
     const int depth = sum_depth(form);
+    const int is_signed = form_is_signed(form, is_packed);
     const __m256i ones = _mm256_set1_epi16(1);
     __m256i part[TILE_MAX];
     for (int g = 0; g < 8 / depth; ++g) {
@@ -84,9 +85,9 @@ TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
         for (int i = 0; i < depth; ++i) {
             int j = depth == 8 ? (i >> 1) + 4 * (i & 1) : g * depth + i;
             __m256i w = panel_vector(form, is_packed, p, j);
-            __m256i magnitude = form_is_signed(form) ? _mm256_abs_epi8(w) : w;
+            __m256i magnitude = is_signed ? _mm256_abs_epi8(w) : w;
             for (int t = 0; t < n; ++t) {
-                __m256i v = products(form, w, magnitude, broadcast4(q[t] + 4 * j));
+                __m256i v = products(is_signed, w, magnitude, broadcast4(q[t] + 4 * j));
                 if (i == 0) {
                     part[t] = v;
                 } else {
@@ -108,6 +109,9 @@ TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
                            : _mm256_set1_epi32(xb[t]->sum);
         sums[t] = _mm256_sub_epi32(sums[t], times_zero(form, zero));
     }
+    for (int t = 0; t < n && is_packed && form_is_ternary(form); ++t) {
+        ternary_end(form, p, xb[t], &sums[t], &lasts[t]);
+    }
 }
 
 #include "backend/cpu/avx2/linear_i8_tmpl.h"
@@ -122,6 +126,7 @@ void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row
 void tdm_avx2_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks) {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i evens = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
     for (int64_t b = 0; b < n / 32; ++b, x += 32, q += 32) {
         __m256 v[4];
         __m256i bits = _mm256_setzero_si256();
@@ -150,6 +155,9 @@ void tdm_avx2_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *b
             packed = _mm256_permutevar8x32_epi32(packed, order);
             __m256i halves = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), packed),
                                                _mm256_set1_epi16(1));
+            __m256i eights = _mm256_add_epi32(halves, _mm256_srli_epi64(halves, 32));
+            eights = _mm256_permutevar8x32_epi32(eights, evens);
+            _mm_storeu_si128((__m128i *)(void *)block.eights, _mm256_castsi256_si128(eights));
             __m256i pair = _mm256_add_epi32(halves, _mm256_shuffle_epi32(halves, 0x4e));
             pair = _mm256_add_epi32(pair, _mm256_shuffle_epi32(pair, 0xb1));
             block.half_sums[0] = (int16_t)_mm_cvtsi128_si32(_mm256_castsi256_si128(pair));

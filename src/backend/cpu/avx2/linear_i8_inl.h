@@ -10,18 +10,29 @@
 typedef struct block_scales {
     __m256 d;
     __m256 m;      /* min, or the last half's scale of a pair */
-    __m256i pairs; /* 16-bit scales of both halves, by row */
-    __m256i mins;  /* Q2_K: 16-bit mins of both halves, by row */
+    __m256i pairs; /* 16-bit scales of both halves, by row; IQ1: the scale's byte in 32 bits, of the
+                      first half in IQ1_PAIR */
+    __m256i
+        mins; /* Q2_K: 16-bit mins of both halves, by row; IQ1_PAIR: as pairs, of the last half */
 } block_scales;
 
 TDM_INLINE __m128i load128(const uint8_t *p) {
     return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
+TDM_INLINE __m128i load64(const uint8_t *p) {
+    return _mm_loadl_epi64((const __m128i *)(const void *)p);
+}
+
 /* head: d and min of the blocks that a packed block belongs to. */
 TDM_INLINE block_scales scales_packed(int form, const uint8_t *p, __m256 head_d, __m256 head_m) {
     block_scales s = {head_d, head_m, _mm256_setzero_si256(), _mm256_setzero_si256()};
-    if (form_is_pair(form)) {
+    if (form_has_odd(form)) {
+        s.d = _mm256_mul_ps(head_d, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load64(p))));
+        if (form_is_pair(form)) {
+            s.m = _mm256_mul_ps(head_d, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load64(p + 8))));
+        }
+    } else if (form_is_pair(form)) {
         s.d = _mm256_loadu_ps((const float *)(const void *)p);
         s.m = _mm256_loadu_ps((const float *)(const void *)(p + 32));
     } else if (form_has_halves(form)) {
@@ -56,6 +67,9 @@ TDM_INLINE void heads_load(int form, const uint8_t *p, __m256 *out_d, __m256 *ou
     if (packed_head(form) == 32) {
         *out_m = _mm256_cvtph_ps(load128(p + 16));
     }
+    if (form_has_odd(form)) {
+        *out_d = _mm256_mul_ps(*out_d, _mm256_set1_ps(0.125f));
+    }
     if (form == FORM_Q2_K) { /* subtracted by its format */
         *out_m = _mm256_xor_ps(*out_m, _mm256_set1_ps(-0.0f));
     }
@@ -88,6 +102,62 @@ TDM_INLINE __m256i broadcast4(const int8_t *q) {
     int32_t four = 0;
     memcpy(&four, q, sizeof four);
     return _mm256_set1_epi32(four);
+}
+
+/* All bits in the rows whose bit of mark is set. */
+TDM_INLINE __m256i marked_rows(uint8_t mark) {
+    const __m256i rows = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(mark), rows), rows);
+}
+
+/* What is behind the scales of a packed block of IQ1. */
+TDM_INLINE const uint8_t *ternary_marks(int form, const uint8_t *p) {
+    return p + packed_block(form) - (form_is_pair(form) ? 4 : 1);
+}
+
+/* sum + *e, or sum - *e in marked rows. Numbers come from memory: from the integer registers they would
+ * take longer than the whole block. */
+TDM_INLINE __m256i add_marked(__m256i sum, const uint8_t *mark, const int32_t *e) {
+    __m256i v = _mm256_set1_epi32(*e);
+#if defined(__AVX512VL__) && defined(__AVX512DQ__)
+    return _mm256_mask_sub_epi32(_mm256_add_epi32(sum, v), _load_mask8((__mmask8 *)(uintptr_t)mark),
+                                 sum, v);
+#else
+    __m256i rows = _mm256_or_si256(marked_rows(*mark), _mm256_set1_epi32(1));
+    return _mm256_add_epi32(sum, _mm256_sign_epi32(v, rows));
+#endif
+}
+
+/* Packed IQ1: sums of (code) * q become those of (8 * (code - 1) +- 1) * q. p is the block. */
+TDM_INLINE void ternary_end(int form, const uint8_t *p, const tdm_cpu_x8_block *xb, __m256i *sum,
+                            __m256i *last) {
+    const uint8_t *marks = ternary_marks(form, p);
+    if (form == FORM_IQ1) {
+        *sum = _mm256_slli_epi32(_mm256_sub_epi32(*sum, _mm256_set1_epi32(xb->sum)), 3);
+        *sum = add_marked(*sum, marks, &xb->sum);
+        return;
+    }
+    for (int h = 0; h < 2; ++h) {
+        const int32_t *e = xb->eights + 2 * h;
+        __m256i v = _mm256_sub_epi32(h == 0 ? *sum : *last, _mm256_set1_epi32(e[0]));
+        v = _mm256_slli_epi32(_mm256_sub_epi32(v, _mm256_set1_epi32(e[1])), 3);
+        v = add_marked(v, marks + 2 * h, e);
+        v = add_marked(v, marks + 2 * h + 1, e + 1);
+        *(h == 0 ? sum : last) = v;
+    }
+}
+
+/* Vector j of a packed block as an open one has it. */
+TDM_INLINE __m256i open_vector(int form, const uint8_t *p, int j) {
+    __m256i v = panel_vector(form, 1, p, j);
+    if (!form_is_ternary(form)) {
+        return v;
+    }
+    const __m256i eights = _mm256_setr_epi8(-8, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -8, 0,
+                                            8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    __m256i rows = marked_rows(ternary_marks(form, p)[form == FORM_IQ1 ? 0 : j / 2]);
+    return _mm256_add_epi8(_mm256_shuffle_epi8(eights, v),
+                           _mm256_or_si256(rows, _mm256_set1_epi8(1)));
 }
 
 #endif

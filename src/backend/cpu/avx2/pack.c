@@ -51,9 +51,10 @@ static int form_of(const tdm_weight *w) {
     switch ((int)w->dtype) {
     case TDM_DTYPE_TQ1_0:
     case TDM_DTYPE_TQ2_0:
-    case TDM_DTYPE_Q1_0:
     case TDM_DTYPE_Q2_0:
         return FORM_C2;
+    case TDM_DTYPE_Q1_0:
+        return FORM_B1;
     case TDM_DTYPE_IQ4_NL:
     case TDM_DTYPE_IQ4_XS:
         return FORM_IQ4;
@@ -90,6 +91,17 @@ void tdm_avx2_layout(tdm_weight *weight, bool is_mapped) {
     }
 }
 
+/* Bit `bit` of each vector's bytes as bit j of one. */
+TDM_INLINE void pack_plane(const __m256i v[8], int bit, __m256i *out) {
+    __m256i all = _mm256_setzero_si256();
+    for (int j = 0; j < 8; ++j) {
+        __m256i one = _mm256_srl_epi16(v[j], _mm_cvtsi32_si128(bit));
+        one = _mm256_and_si256(one, _mm256_set1_epi8(1));
+        all = _mm256_or_si256(all, _mm256_sll_epi16(one, _mm_cvtsi32_si128(j)));
+    }
+    _mm256_storeu_si256(out, all);
+}
+
 /* Columns of eight rows in the packed state. */
 TDM_INLINE void pack_bits(int bits, const __m256i v[8], uint8_t *p) {
     __m256i *out = (__m256i *)(void *)p;
@@ -97,6 +109,10 @@ TDM_INLINE void pack_bits(int bits, const __m256i v[8], uint8_t *p) {
         for (int j = 0; j < 8; ++j) {
             _mm256_storeu_si256(out + j, v[j]);
         }
+        return;
+    }
+    if (bits == 1) { /* held as 0 or 2 */
+        pack_plane(v, 1, out);
         return;
     }
     if (bits == 2) {
@@ -110,18 +126,26 @@ TDM_INLINE void pack_bits(int bits, const __m256i v[8], uint8_t *p) {
         }
         return;
     }
+    if (bits == 3) {
+        const __m256i two = _mm256_set1_epi8(3);
+        const __m256i third = _mm256_set1_epi8(4);
+        __m256i thirds = _mm256_or_si256(_mm256_slli_epi16(_mm256_and_si256(v[6], third), 4),
+                                         _mm256_slli_epi16(_mm256_and_si256(v[7], third), 5));
+        const __m256i tops[3] = {_mm256_slli_epi16(_mm256_and_si256(v[6], two), 6),
+                                 _mm256_slli_epi16(_mm256_and_si256(v[7], two), 6), thirds};
+        for (int i = 0; i < 3; ++i) {
+            __m256i both = _mm256_or_si256(v[2 * i], _mm256_slli_epi16(v[2 * i + 1], 3));
+            _mm256_storeu_si256(out + i, _mm256_or_si256(both, tops[i]));
+        }
+        return;
+    }
     const __m256i low4 = _mm256_set1_epi8(15);
     for (int j = 0; j < 4; ++j) {
         __m256i high = _mm256_slli_epi16(_mm256_and_si256(v[j + 4], low4), 4);
         _mm256_storeu_si256(out + j, _mm256_or_si256(_mm256_and_si256(v[j], low4), high));
     }
     if (bits == 5) {
-        __m256i all = _mm256_setzero_si256();
-        for (int j = 0; j < 8; ++j) {
-            __m256i bit = _mm256_and_si256(_mm256_srli_epi16(v[j], 4), _mm256_set1_epi8(1));
-            all = _mm256_or_si256(all, _mm256_sll_epi16(bit, _mm_cvtsi32_si128(j)));
-        }
-        _mm256_storeu_si256(out + 4, all);
+        pack_plane(v, 4, out + 4);
     }
     if (bits == 6) {
         for (int half = 0; half < 2; ++half) {
@@ -214,9 +238,17 @@ static void gather(const tdm_weight *w, int64_t row0, int64_t b, tdm_block32 blo
     }
 }
 
-/* Codes by level (as a byte) of a table form: the lowest where two stand for one level. */
+/* Codes by level (as a byte) of a table form: the lowest where two stand for one level. Ternary ones:
+ * -9 and -7 are 0, -1 and 1 are 1, 7 and 9 are 2. */
 static void invert_table(int form, uint8_t codes[256]) {
     const int8_t *levels = form_levels(form);
+    for (int i = -9; form_is_ternary(form) && i <= 9; ++i) {
+        codes[(uint8_t)i] = (uint8_t)((i + 12) / 8);
+    }
+    if (form_is_ternary(form)) {
+        codes[0] = 0; /* rows past the last */
+        return;
+    }
     for (int i = 15; i >= 0; --i) {
         codes[(uint8_t)levels[i]] = (uint8_t)i;
     }
@@ -225,7 +257,7 @@ static void invert_table(int form, uint8_t codes[256]) {
 /* Integers of eight blocks as columns: as a register will hold them, or, with codes, as a table form
  * is packed. */
 static void gather_ints(int form, const uint8_t *codes, const tdm_block32 blocks[8], __m256i v[8]) {
-    const __m256i zero = _mm256_set1_epi8((char)(form_is_signed(form) ? 0 : form_zero(form)));
+    const __m256i zero = _mm256_set1_epi8((char)(form_is_signed(form, 0) ? 0 : form_zero(form)));
     for (int r = 0; r < 8; ++r) {
         v[r] = _mm256_add_epi8(load256(blocks[r].w), zero);
         if (codes != NULL) {
@@ -255,6 +287,8 @@ static void put_head(int form, const tdm_block32 blocks[8], uint8_t *p) {
             if (form_has_min(form)) {
                 put_f32(p + 32, r, blocks[r].m);
             }
+        } else if (form_has_odd(form)) {
+            put_f16(p, r, blocks[r].unit * 8.0f);
         } else { /* Q2_K, Q3_K */
             put_f16(p, r, blocks[r].d[0]);
             if (form == FORM_Q2_K) {
@@ -264,10 +298,26 @@ static void put_head(int form, const tdm_block32 blocks[8], uint8_t *p) {
     }
 }
 
+/* A byte for each run of 32 or 8 columns, whose bits are the rows that are -9, -1 or 7 there. */
+static void put_marks(int form, const tdm_block32 blocks[8], uint8_t *p) {
+    int n = form_is_pair(form) ? 4 : 1;
+    for (int g = 0; g < n; ++g) {
+        unsigned mark = 0;
+        for (int r = 0; r < 8; ++r) {
+            mark |= ((unsigned)blocks[r].w[8 * g] % 8 == 7 ? 1u : 0u) << r;
+        }
+        p[g] = (uint8_t)mark;
+    }
+}
+
 static void put_scales(int form, const tdm_block32 blocks[8], uint8_t *p) {
     for (int r = 0; r < 8; ++r) {
         for (int h = 0; h < 2; ++h) {
-            if (form_is_pair(form)) {
+            if (form_has_odd(form)) {
+                if (h == 0 || form_is_pair(form)) {
+                    p[8 * h + r] = (uint8_t)blocks[r].odd[h];
+                }
+            } else if (form_is_pair(form)) {
                 put_f32(p + 32 * h, r, blocks[r].d[h]);
             } else if (form_has_halves(form)) {
                 p[2 * r + h] = (uint8_t)blocks[r].scale[h];
@@ -293,9 +343,12 @@ static void pack_any(const tdm_weight *w, int64_t panel) {
             put_head(form, blocks, p);
             p += packed_head(form);
         }
-        gather_ints(form, form_has_table(form) ? codes : NULL, blocks, v);
+        gather_ints(form, form_has_table(form) || form_is_ternary(form) ? codes : NULL, blocks, v);
         pack_bits(form_bits(form), v, p);
         put_scales(form, blocks, p + packed_ints(form));
+        if (form_is_ternary(form)) {
+            put_marks(form, blocks, p + packed_ints(form) + (form_is_pair(form) ? 16 : 8));
+        }
         p += packed_block(form);
     }
 }

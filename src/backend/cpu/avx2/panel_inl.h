@@ -9,16 +9,21 @@
  * Two states:
  *  - open (scratch, made while multiplying): integers as bytes, scales as f32;
  *  - packed (made at load, as many bytes as the file's form or hardly more), by the form's bits:
+ *      1  bit j of byte i = byte i of vector j
  *      2  byte i of vectors j = 4v .. 4v + 3 as crumbs of one byte, lowest first
+ *      3  codes of vectors 0 and 1, 2 and 3, 4 and 5 in the lower six bits of three bytes; above
+ *         them the lower bits of vector 6 (first byte) and 7 (second), and the third bits of both
  *      4  byte i of vector j low and of vector j + 4 high
  *      5  as 4; then 32 bytes, bit j of byte i = fifth bit of vector j's byte i
  *      6  as 4; then 2 x 32 bytes, bits 2(j & 3) of byte i of the first (second) = upper bits of
  *         vector j below 4 (from 4 on)
  *      8  as open
  *    and then scales: eight f16 d (and eight f16 m); Q4_K, Q5_K: eight u8 scales and eight u8 mins;
- *    integers of halves: eight pairs of i8, for Q2_K again for mins; pairs: 2 x eight f32 d. f16 d
- *    (and min) of K types stand before each eight blocks, f32 d (and min) of the forms with a
- *    period before each period of blocks. */
+ *    integers of halves: eight pairs of i8, for Q2_K again for mins; pairs: 2 x eight f32 d; IQ1 and
+ *    IQ2: eight u8, or 2 x eight; then, in IQ1, a byte for the block (four, one for each eight
+ *    columns) whose bit r says that row r adds -1 there. f16 d (and min) of K types, IQ1 and IQ2
+ *    stand before each eight blocks, f32 d (and min) of the forms with a period before each period
+ *    of blocks. */
 #ifndef TDM_BACKEND_CPU_AVX2_PANEL_INL_H
 #define TDM_BACKEND_CPU_AVX2_PANEL_INL_H
 
@@ -54,6 +59,10 @@ TDM_INLINE int packed_block(int form) {
     if (form_has_period(form)) {
         return packed_ints(form);
     }
+    if (form_has_odd(form)) {
+        int marks = !form_is_ternary(form) ? 0 : form_is_pair(form) ? 4 : 1;
+        return packed_ints(form) + (form_is_pair(form) ? 16 : 8) + marks;
+    }
     if (form_is_pair(form)) {
         return packed_ints(form) + 64;
     }
@@ -65,6 +74,9 @@ TDM_INLINE int packed_block(int form) {
 TDM_INLINE int packed_head(int form) {
     if (form_has_period(form)) {
         return form_has_min(form) ? 64 : 32;
+    }
+    if (form_has_odd(form)) {
+        return 16;
     }
     return form == FORM_Q6_K || form == FORM_Q3_K   ? 16
            : form == FORM_Q2_K || form_is_k45(form) ? 32
@@ -102,20 +114,46 @@ TDM_INLINE void transpose8(__m256i v[8]) {
     }
 }
 
-/* Vector j of a packed block at p, or of an open one. */
-TDM_INLINE __m256i panel_vector(int form, int is_packed, const uint8_t *p, int j) {
+/* Codes of three bits of vector j; a fourth bit may be set in each byte. */
+TDM_INLINE __m256i three_bits(const uint8_t *p, int j) {
+    const __m256i low3 = _mm256_set1_epi8(7);
+    if (j < 6) {
+        __m256i v = load256(p + 32 * (j / 2));
+        return _mm256_and_si256(j % 2 == 0 ? v : _mm256_srli_epi16(v, 3), low3);
+    }
+    __m256i low = _mm256_srli_epi16(load256(p + 32 * (j - 6)), 6);
+    __m256i high = _mm256_srli_epi16(load256(p + 64), j - 2);
+    return _mm256_or_si256(_mm256_and_si256(low, _mm256_set1_epi8(3)),
+                           _mm256_and_si256(high, _mm256_set1_epi8(4)));
+}
+
+/* Vector j of a packed block at p, or of an open one. is_flipped: a table's values plus 128. */
+TDM_INLINE __m256i panel_read(int form, int is_packed, int is_flipped, const uint8_t *p, int j) {
     const int bits = form_bits(form);
     if (!is_packed || bits == 8) {
         return load256(p + 32 * j);
+    }
+    if (bits == 1) {
+        __m256i c = load256(p);
+        c = j == 0 ? _mm256_slli_epi16(c, 1) : _mm256_srli_epi16(c, j - 1);
+        return _mm256_and_si256(c, _mm256_set1_epi8(2));
     }
     if (bits == 2) {
         __m256i c = _mm256_srli_epi16(load256(p + 32 * (j / 4)), 2 * (j & 3));
         return _mm256_and_si256(c, _mm256_set1_epi8(3));
     }
+    __m256i table = _mm256_setzero_si256();
+    if (form_has_table(form)) {
+        table = form_table(form);
+        table = is_flipped ? _mm256_xor_si256(table, _mm256_set1_epi8((char)0x80)) : table;
+    }
+    if (bits == 3) {
+        return _mm256_shuffle_epi8(table, three_bits(p, j));
+    }
     __m256i v = load256(p + 32 * (j & 3));
     v = _mm256_and_si256(j < 4 ? v : _mm256_srli_epi16(v, 4), _mm256_set1_epi8(15));
     if (form_has_table(form)) {
-        return _mm256_shuffle_epi8(form_table(form), v);
+        return _mm256_shuffle_epi8(table, v);
     }
     if (bits == 6) {
         __m256i h = load256(p + 128 + 32 * (j / 4));
@@ -129,6 +167,10 @@ TDM_INLINE __m256i panel_vector(int form, int is_packed, const uint8_t *p, int j
         return _mm256_or_si256(v, _mm256_and_si256(h, _mm256_set1_epi8(0x10)));
     }
     return v;
+}
+
+TDM_INLINE __m256i panel_vector(int form, int is_packed, const uint8_t *p, int j) {
+    return panel_read(form, is_packed, 0, p, j);
 }
 
 #endif

@@ -111,6 +111,7 @@ void tdm_scalar_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block 
             int32_t v = inverse != 0.0f ? (int32_t)lrintf(x[32 * b + i] * inverse) : 0;
             q[32 * b + i] = (int8_t)v;
             block.half_sums[i / 16] = (int16_t)(block.half_sums[i / 16] + v);
+            block.eights[i / 8] += v;
         }
         block.sum = (int32_t)block.half_sums[0] + (int32_t)block.half_sums[1];
         block.s = block.d * (float)block.sum;
