@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """bench --formats: a line for each storage format, and what it refuses."""
-import unittest
+import sys
 
-from command import CommandCase
+from command import CommandCase, main
 
 
 class BenchFormats(CommandCase):
@@ -32,4 +32,4 @@ class BenchFormats(CommandCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    sys.exit(main(sys.modules[__name__]))
