@@ -5,12 +5,14 @@
  * panels hold it anyway. */
 #include "backend/cpu/cpu_priv.h"
 #include "base/arith.h"
+#include "tensor/half.h"
 
 #include <string.h>
 
 typedef enum packing {
     PACKING_NONE,
     PACKING_PANELS, /* by kernels.pack */
+    PACKING_WIDEN,  /* mxfp8 as BF16 */
     PACKING_COPY    /* lent tensors, in their own layout */
 } packing;
 
@@ -19,7 +21,12 @@ static packing packing_of(const tdm_cpu *cpu, const tdm_weight *w) {
     if (!is_mapped && tdm_cpu_is_int8(cpu, w) && cpu->kernels.layout != NULL) {
         return PACKING_PANELS;
     }
-    return w->is_transient ? PACKING_COPY : PACKING_NONE;
+    if (w->is_transient) {
+        return PACKING_COPY;
+    }
+    return w->mode == TDM_WEIGHT_MXFP8 && !is_mapped && cpu->base.tier != TDM_TIER_REFERENCE
+               ? PACKING_WIDEN
+               : PACKING_NONE;
 }
 
 /* Codes, scales and biases of a weight behind each other. */
@@ -35,6 +42,9 @@ static tdm_weight lay_out(const tdm_cpu *cpu, const tdm_weight *described) {
     switch (packing_of(cpu, &w)) {
     case PACKING_PANELS:
         cpu->kernels.layout(&w, false);
+        break;
+    case PACKING_WIDEN:
+        w.packed_bytes = (size_t)w.n_out * (size_t)w.n_in * sizeof(uint16_t);
         break;
     case PACKING_COPY:
         w.packed_bytes = copy_bytes(&w);
@@ -67,6 +77,33 @@ static void pack_member(void *arg, int32_t idx, int32_t n_members) {
     if (begin < end) {
         run->cpu->kernels.pack(run->weight, begin, end);
     }
+}
+
+/* Rows [begin, end) of an mxfp8 weight as BF16: four significant bits and a power of two fit, and
+ * what is below BF16's least number is below 2^-133 (no sum of products in f32 can show it). */
+static void widen_member(void *arg, int32_t idx, int32_t n_members) {
+    const pack_run *run = arg;
+    const tdm_weight *w = run->weight;
+    uint16_t *rows = w->packed;
+    int64_t begin = 0;
+    int64_t end = 0;
+    tdm_cpu_share(w->n_out, idx, n_members, &begin, &end);
+    for (int64_t row = begin; row < end; ++row) {
+        const uint8_t *codes = w->data + (size_t)row * w->row_bytes;
+        const uint8_t *scales = w->scales + (size_t)row * w->scales_row_bytes;
+        for (int64_t i = 0; i < w->n_in; ++i) {
+            float value = tdm_e4m3_to_f32(codes[i]) * tdm_e8m0_to_f32(scales[i / w->group]);
+            rows[row * w->n_in + i] = tdm_bf16_from_f32(value);
+        }
+    }
+}
+
+/* From now on a plain matrix of its own. */
+static void become_brain_halves(tdm_weight *w) {
+    w->mode = TDM_WEIGHT_PLAIN;
+    w->dtype = TDM_DTYPE_BF16;
+    w->data = w->packed;
+    w->row_bytes = (size_t)w->n_in * sizeof(uint16_t);
 }
 
 static void copy_lent(tdm_weight *w) {
@@ -118,6 +155,9 @@ tdm_status tdm_cpu_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *e
         if (w.is_transient) {
             forget_lent(&w);
         }
+    } else if (how == PACKING_WIDEN) {
+        tdm_team_run(be->team, widen_member, &run);
+        become_brain_halves(&w);
     } else if (how == PACKING_COPY) {
         copy_lent(&w);
     }

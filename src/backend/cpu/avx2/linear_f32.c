@@ -9,8 +9,7 @@
  * line: rows of 576 went from 16 to 26 GB/s (F32) and from 11 to 28 (BF16) where a read-only sweep
  * gives 24; asking row by row, or into the first-level cache, gained nothing. Many tokens, and
  * quantized weights: a panel of rows becomes f32 in scratch first. E4M3 codes are as dense rows to a
- * lone token: they are widened on their way into the products (as BF16, made at load, they took
- * twice the bytes and half the rate). */
+ * lone token: they are widened on their way into the products. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
 #include "backend/cpu/avx2/block_inl.h"
@@ -79,14 +78,12 @@ TDM_INLINE __m256 e4m3_widen8(const uint8_t *p) {
     return _mm256_or_ps(value, _mm256_castsi256_ps(is_nan));
 }
 
-/* 32 E4M3 codes times scale: their fields, moved, are f16's, 2^8 too small; exact but for the rounding
- * of the product. NaN codes become numbers: the caller looks for them. */
-TDM_INLINE void e4m3_widen32(__m256i codes, float scale, __m256 out[4]) {
+/* 32 E4M3 codes times scale, factor being 2^8 * scale: their fields, moved, are f16's, 2^8 too small;
+ * exact but for the rounding of the product. NaN codes become numbers: the caller looks for them. */
+TDM_INLINE void e4m3_widen32(__m256i codes, __m256 factor, __m256 out[4]) {
     const __m256i zero = _mm256_setzero_si256();
     const __m256i fields =
         _mm256_set1_epi16((short)0xbf80); /* the sign, and below a gap the rest */
-    const bool is_large = scale > 0x1p100f || scale < -0x1p100f; /* 2^8 of it might not be finite */
-    const __m256 factor = _mm256_set1_ps(is_large ? 256.0f : scale * 256.0f);
     __m256i even = _mm256_srai_epi16(_mm256_unpacklo_epi8(zero, codes), 1);
     __m256i odd = _mm256_srai_epi16(_mm256_unpackhi_epi8(zero, codes), 1);
     even = _mm256_and_si256(even, fields);
@@ -97,16 +94,17 @@ TDM_INLINE void e4m3_widen32(__m256i codes, float scale, __m256 out[4]) {
     out[3] = _mm256_cvtph_ps(_mm256_extracti128_si256(odd, 1));
     for (int i = 0; i < 4; ++i) {
         out[i] = _mm256_mul_ps(out[i], factor);
-        if (is_large) {
-            out[i] = _mm256_mul_ps(out[i], _mm256_set1_ps(scale));
-        }
     }
 }
 
-/* All bits of each byte that is a NaN's code. */
-TDM_INLINE __m256i e4m3_nans(__m256i codes) {
-    const __m256i all = _mm256_set1_epi8(0x7f);
-    return _mm256_cmpeq_epi8(_mm256_and_si256(codes, all), all);
+/* Whether codes of these magnitudes (the largest of some, byte by byte) hold a NaN's. */
+TDM_INLINE bool e4m3_has_nan(__m256i largest) {
+    __m256i is_nan = _mm256_cmpeq_epi8(largest, _mm256_set1_epi8(0x7f));
+    return _mm256_movemask_epi8(is_nan) != 0;
+}
+
+TDM_INLINE __m256i e4m3_magnitude(__m256i codes) {
+    return _mm256_and_si256(codes, _mm256_set1_epi8(0x7f));
 }
 
 /* Whether a lone token can take the rows as they lie. */
@@ -115,23 +113,29 @@ static bool is_e4m3(const tdm_weight *w) {
            w->n_in % 32 == 0;
 }
 
-TDM_INLINE float e4m3_scale(const tdm_weight *w, int64_t o, int64_t k) {
-    return w->mode == TDM_WEIGHT_FP8
-               ? tdm_weight_fp8_scale(w, o, k)
-               : tdm_e8m0_to_f32(w->scales[(size_t)o * w->scales_row_bytes + (size_t)(k / 32)]);
+/* 2^8 times it must be a number, and a power of two that its exponent's field can hold. */
+TDM_INLINE bool is_plain_e8m0(uint8_t scale) {
+    return scale >= 1 && scale <= 240;
+}
+
+TDM_INLINE bool is_plain_scale(float scale) {
+    return scale < 0x1p100f && scale > -0x1p100f;
 }
 
 static void dequant_e4m3(const tdm_weight *w, int64_t o, float *out) {
     const uint8_t *row = w->data + (size_t)o * w->row_bytes;
     for (int64_t k = 0; k < w->n_in; k += 32) {
         __m256i codes = load256(row + k);
-        float scale = e4m3_scale(w, o, k);
+        float scale =
+            w->mode == TDM_WEIGHT_FP8
+                ? tdm_weight_fp8_scale(w, o, k)
+                : tdm_e8m0_to_f32(w->scales[(size_t)o * w->scales_row_bytes + (size_t)(k / 32)]);
         __m256 v[4];
-        e4m3_widen32(codes, scale, v);
+        e4m3_widen32(codes, _mm256_set1_ps(scale * 256.0f), v);
         for (int i = 0; i < 4; ++i) {
             _mm256_storeu_ps(out + k + 8 * i, v[i]);
         }
-        if (_mm256_movemask_epi8(e4m3_nans(codes)) != 0) {
+        if (e4m3_has_nan(e4m3_magnitude(codes)) || !is_plain_scale(scale)) {
             for (int64_t i = k; i < k + 32; ++i) {
                 out[i] = tdm_e4m3_to_f32(row[i]) * scale;
             }
@@ -306,45 +310,93 @@ static void panel_bf16(const tdm_cpu_linear_job *job, const uint8_t *const *w, i
     panel(TDM_DTYPE_BF16, job, w, row0, n_rows, tok0, tok1);
 }
 
-/* Eight rows of E4M3 codes from row o, of which n_rows exist, against one token; the order of each sum
- * is that of tile. Returns a bit for each row with a NaN's code, whose sum is wrong. */
-static unsigned tile_e4m3(const tdm_weight *w, int64_t o, int64_t n_rows, const float *x,
-                          float *sums) {
+/* A panel of E4M3 rows on its way. */
+typedef struct e4m3_panel {
     const uint8_t *rows[ROWS];
-    float scales[ROWS] = {0};
-    __m256 acc[ROWS];
-    __m256i nans[ROWS];
-    unsigned found = 0;
-    for (int64_t r = 0; r < ROWS; ++r) {
-        rows[r] = w->data + (size_t)(o + tdm_cpu_min(r, n_rows - 1)) * w->row_bytes;
-        acc[r] = _mm256_setzero_ps();
-        nans[r] = _mm256_setzero_si256();
+    const uint8_t *scales[ROWS]; /* mxfp8 */
+    float factors[ROWS];         /* fp8: of the group, times 2^8 */
+    const float *x;
+} e4m3_panel;
+
+/* 32 columns from k on of row r; mode and r are constants at every call, so that acc is a register. */
+TDM_INLINE void e4m3_step(tdm_weight_mode mode, const e4m3_panel *p, int r, int64_t k, __m256 *acc,
+                          __m256i *largest) {
+    __m256i codes = load256(p->rows[r] + k);
+    __m256 factor = _mm256_set1_ps(p->factors[r]);
+    __m256 v[4];
+    if (mode == TDM_WEIGHT_MXFP8) { /* the byte into the exponent's field, and 2^8 on it */
+        __m256i byte = _mm256_set1_epi8((char)p->scales[r][k / 32]);
+        byte = _mm256_and_si256(_mm256_slli_epi32(byte, 23), _mm256_set1_epi32(0x7f800000));
+        factor = _mm256_castsi256_ps(_mm256_add_epi32(byte, _mm256_set1_epi32(8 << 23)));
     }
-    const char *ahead = (const char *)rows[0] + AHEAD_BYTES + ROWS * w->n_in;
-    for (int64_t k = 0; k < w->n_in; k += 32) {
-        if (k % w->group == 0) {
+    e4m3_widen32(codes, factor, v);
+    *largest = _mm256_max_epu8(*largest, e4m3_magnitude(codes));
+    for (int i = 0; i < 4; ++i) {
+        acc[r] = _mm256_fmadd_ps(v[i], _mm256_loadu_ps(p->x + k + 8 * i), acc[r]);
+    }
+}
+
+/* The panel's sums, each in tile's order. False: there is a NaN's code, and nothing is right. */
+TDM_INLINE bool e4m3_columns(tdm_weight_mode mode, const tdm_weight *w, int64_t o, int64_t n_rows,
+                             e4m3_panel *p, float *sums) {
+    __m256 acc[ROWS];
+    __m256i largest = _mm256_setzero_si256();
+    int64_t group_in = 0;
+    for (int r = 0; r < ROWS; ++r) {
+        acc[r] = _mm256_setzero_ps();
+    }
+    const char *ahead = (const char *)p->rows[0] + AHEAD_BYTES + ROWS * w->n_in;
+    for (int64_t k = 0; k < w->n_in; k += 32, group_in -= 32) {
+        if (mode == TDM_WEIGHT_FP8 && group_in == 0) {
+            group_in = w->group;
             for (int64_t r = 0; r < ROWS; ++r) {
-                scales[r] = e4m3_scale(w, o + tdm_cpu_min(r, n_rows - 1), k);
+                float scale = tdm_weight_fp8_scale(w, o + tdm_cpu_min(r, n_rows - 1), k);
+                p->factors[r] = scale * 256.0f;
+                if (!is_plain_scale(scale)) {
+                    return false;
+                }
             }
         }
-        for (int r = 0; r < ROWS; ++r) {
-            __m256i codes = load256(rows[r] + k);
-            __m256 v[4];
-            e4m3_widen32(codes, scales[r], v);
-            nans[r] = _mm256_or_si256(nans[r], e4m3_nans(codes));
-            for (int i = 0; i < 4; ++i) {
-                acc[r] = _mm256_fmadd_ps(v[i], _mm256_loadu_ps(x + k + 8 * i), acc[r]);
-            }
-        }
+        e4m3_step(mode, p, 0, k, acc, &largest);
+        e4m3_step(mode, p, 1, k, acc, &largest);
+        e4m3_step(mode, p, 2, k, acc, &largest);
+        e4m3_step(mode, p, 3, k, acc, &largest);
+        e4m3_step(mode, p, 4, k, acc, &largest);
+        e4m3_step(mode, p, 5, k, acc, &largest);
+        e4m3_step(mode, p, 6, k, acc, &largest);
+        e4m3_step(mode, p, 7, k, acc, &largest);
         for (int i = 0; i < ROWS * 32; i += 64) {
             _mm_prefetch(ahead + ROWS * k + i, _MM_HINT_T1);
         }
     }
     for (int r = 0; r < ROWS; ++r) {
         sums[r] = fold8(acc[r]);
-        found |= (_mm256_movemask_epi8(nans[r]) != 0 ? 1u : 0u) << r;
     }
-    return found;
+    return !e4m3_has_nan(largest);
+}
+
+static bool has_plain_scales(const e4m3_panel *p, int64_t n) {
+    bool is_plain = true;
+    for (int r = 0; r < ROWS; ++r) {
+        for (int64_t g = 0; g < n; ++g) {
+            is_plain = is_plain & is_plain_e8m0(p->scales[r][g]);
+        }
+    }
+    return is_plain;
+}
+
+static bool e4m3_sums(const tdm_weight *w, int64_t o, int64_t n_rows, const float *x, float *sums) {
+    e4m3_panel p = {.x = x};
+    for (int64_t r = 0; r < ROWS; ++r) {
+        size_t row = (size_t)(o + tdm_cpu_min(r, n_rows - 1));
+        p.rows[r] = w->data + row * w->row_bytes;
+        p.scales[r] = w->scales + row * w->scales_row_bytes;
+    }
+    if (w->mode == TDM_WEIGHT_FP8) {
+        return e4m3_columns(TDM_WEIGHT_FP8, w, o, n_rows, &p, sums);
+    }
+    return has_plain_scales(&p, w->n_in / 32) &&
+           e4m3_columns(TDM_WEIGHT_MXFP8, w, o, n_rows, &p, sums);
 }
 
 static void few_e4m3(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
@@ -355,9 +407,9 @@ static void few_e4m3(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, 
         for (int64_t t = tok0; t < tok1; ++t) {
             const float *x = job->x + t * job->ld_x;
             float sums[ROWS];
-            unsigned nans = tile_e4m3(w, o, n_rows, x, sums);
+            bool is_right = e4m3_sums(w, o, n_rows, x, sums);
             for (int64_t r = 0; r < n_rows; ++r) {
-                if ((nans >> r & 1u) != 0) { /* as many tokens would have it */
+                if (!is_right) { /* as many tokens would have it */
                     const uint8_t *row = (const uint8_t *)scratch;
                     const uint8_t *const same[ROWS] = {row, row, row, row, row, row, row, row};
                     float again[ROWS];

@@ -206,38 +206,6 @@ typedef void (*panels_fn)(const tdm_cpu_linear_job *job, int64_t row0, int64_t r
         panels(FORM_##name, 1, job, row0, row1, tok0, tok1, scratch);                              \
     }
 
-<<<<<<< HEAD
-=======
-/* Every form. */
-#define FORMS(X)                                                                                   \
-    X(Q4_0)                                                                                        \
-    X(Q4_1)                                                                                        \
-    X(Q5_0)                                                                                        \
-    X(Q5_1)                                                                                        \
-    X(Q8_0)                                                                                        \
-    X(Q2_K)                                                                                        \
-    X(Q3_K)                                                                                        \
-    X(Q4_K)                                                                                        \
-    X(Q5_K)                                                                                        \
-    X(Q6_K)                                                                                        \
-    X(C2)                                                                                          \
-    X(B1)                                                                                          \
-    X(A2)                                                                                          \
-    X(A4)                                                                                          \
-    X(A5)                                                                                          \
-    X(A6)                                                                                          \
-    X(A8)                                                                                          \
-    X(IQ4)                                                                                         \
-    X(E2M1)                                                                                        \
-    X(E2M1_PAIR)                                                                                   \
-    X(IQ3_XXS)                                                                                     \
-    X(IQ3_S)                                                                                       \
-    X(IQ2)                                                                                         \
-    X(IQ2_PAIR)                                                                                    \
-    X(IQ1)                                                                                         \
-    X(IQ1_PAIR)
-
->>>>>>> 5ccfa6a (cpu: narrower panels for codebook types, E4M3 as it lies)
 FORMS(PANELS)
 
 #define PANELS_ENTRY(name) [FORM_##name] = {name##_open, name##_packed},

@@ -2,8 +2,8 @@
  *
  * The integer sums of a panel block with a dot instruction: it multiplies 32 pairs (unsigned by
  * signed) and adds them in fours to 32 bits, so nothing has to fit 16. Zero points enter as the
- * accumulators' start: -zero * (sum of the block's activations). Signed weights become unsigned by
- * adding 128. A file that includes this gives first
+ * accumulators' start: -zero * (sum of the block's activations); of a lone token they are taken off at
+ * the end. Signed weights become unsigned by adding 128. A file that includes this gives first
  *     TILE_MAX    tokens of the widest tile
  *     DPBUSD      the instruction on 256 bits, as (accumulator, unsigned, signed) */
 #ifndef TDM_BACKEND_CPU_AVX2_VNNI_TMPL_H
@@ -12,18 +12,67 @@
 #include "backend/cpu/avx2/linear_i8_inl.h"
 
 /* What is subtracted once signed weights have become unsigned. */
-TDM_INLINE int unsigned_zero(int form) {
-    return form_zero(form) + (form_is_signed(form) ? 128 : 0);
+TDM_INLINE int unsigned_zero(int form, int is_packed) {
+    return form_zero(form) + (form_is_signed(form, is_packed) ? 128 : 0);
+}
+
+/* sum - zero * (the n numbers at e, from memory: integer registers are far); zero is 0 or a power of
+ * two. */
+TDM_INLINE __m256i less_zeros(__m256i sum, int zero, const int32_t *e, int n) {
+    if (zero == 0) {
+        return sum;
+    }
+    __m256i v = _mm256_set1_epi32(e[0]);
+    if (n == 2) {
+        v = _mm256_add_epi32(v, _mm256_set1_epi32(e[1]));
+    }
+    return _mm256_sub_epi32(sum, _mm256_slli_epi32(v, __builtin_ctz((unsigned)zero)));
+}
+
+TDM_INLINE __m256i dot_masked(__m256i sum, __m256i v, int mask, const int8_t *q) {
+    v = _mm256_and_si256(v, _mm256_set1_epi8((char)mask));
+    return DPBUSD(sum, v, broadcast4(q));
+}
+
+/* Codes of one and two bits against a lone token: bits are multiplied where they stand in a byte, as
+ * powers of two, and what they weigh is shifted off the sums. */
+TDM_INLINE void narrow_sums(int form, const uint8_t *p, const int8_t *q, __m256i *out_first,
+                            __m256i *out_last) {
+    const __m256i zero = _mm256_setzero_si256();
+    if (form_bits(form) == 1) { /* of 0 or 2 */
+        __m256i v = load256(p);
+        __m256i u = _mm256_srli_epi16(v, 4);
+        __m256i a[4];
+        for (int i = 0; i < 4; ++i) {
+            a[i] = dot_masked(dot_masked(zero, v, 1 << i, q + 4 * i), u, 1 << i, q + 4 * (i + 4));
+        }
+        a[0] = _mm256_add_epi32(_mm256_slli_epi32(a[0], 1), a[1]);
+        a[2] = _mm256_add_epi32(_mm256_srai_epi32(a[2], 1), _mm256_srai_epi32(a[3], 2));
+        *out_first = a[0];
+        *out_last = a[2];
+        return;
+    }
+    for (int h = 0; h < 2; ++h) {
+        __m256i v = load256(p + 32 * h);
+        __m256i u = _mm256_srli_epi16(v, 4);
+        __m256i low = dot_masked(dot_masked(zero, v, 3, q + 16 * h), u, 3, q + 16 * h + 8);
+        __m256i high = dot_masked(dot_masked(zero, v, 12, q + 16 * h + 4), u, 12, q + 16 * h + 12);
+        *(h == 0 ? out_first : out_last) = _mm256_add_epi32(low, _mm256_srai_epi32(high, 2));
+    }
 }
 
 /* The integer sums of a block: 8 rows by n tokens. q[t] points at the block's 32 activations. */
 TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
                            const block_scales *scales, const int8_t *const *q,
                            const tdm_cpu_x8_block *const *xb, __m256i *sums, __m256i *lasts) {
-    const int zero = unsigned_zero(form);
+    const int zero = unsigned_zero(form, is_packed);
     const int has_two = form_has_halves(form) || form_is_pair(form);
+    /* A lone token's sum is four chains: one of eight is waited for (4 cycles each). */
+    const int is_spread = n == 1;
+    __m256i spread[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                         _mm256_setzero_si256()};
     __m256i last[TILE_MAX]; /* the last half of the block */
-    for (int t = 0; t < n; ++t) {
+    for (int t = 0; t < n && !is_spread; ++t) {
         sums[t] = zero == 0
                       ? _mm256_setzero_si256()
                       : _mm256_set1_epi32(-zero * (has_two ? xb[t]->half_sums[0] : xb[t]->sum));
@@ -31,19 +80,37 @@ TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
             last[t] = _mm256_set1_epi32(-zero * xb[t]->half_sums[1]);
         }
     }
-    for (int i = 0; i < 8; ++i) {
+    const int is_narrow = is_spread && is_packed && form_bits(form) <= 2;
+    if (is_narrow) {
+        narrow_sums(form, p, q[0], &spread[0], &spread[2]);
+    }
+    for (int i = 0; i < 8 && !is_narrow; ++i) {
         int j = form_bits(form) == 8 ? i : (i >> 1) + 4 * (i & 1); /* both nibbles of a load */
-        __m256i w = panel_vector(form, is_packed, p, j);
-        if (form_is_signed(form)) {
+        const int is_flipped = is_packed && form_has_table(form);
+        __m256i w = panel_read(form, is_packed, is_flipped, p, j);
+        if (form_is_signed(form, is_packed) && !is_flipped) {
             w = _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80));
         }
         for (int t = 0; t < n; ++t) {
             __m256i x = broadcast4(q[t] + 4 * j);
-            if (has_two && j >= 4) {
+            if (is_spread) {
+                int chain = has_two ? 2 * (j >= 4) + (j & 1) : i & 3;
+                spread[chain] = DPBUSD(spread[chain], w, x);
+            } else if (has_two && j >= 4) {
                 last[t] = DPBUSD(last[t], w, x);
             } else {
                 sums[t] = DPBUSD(sums[t], w, x);
             }
+        }
+    }
+    if (is_spread) {
+        sums[0] = _mm256_add_epi32(spread[0], spread[1]);
+        last[0] = _mm256_add_epi32(spread[2], spread[3]);
+        if (has_two) {
+            sums[0] = less_zeros(sums[0], zero, &xb[0]->eights[0], 2);
+            last[0] = less_zeros(last[0], zero, &xb[0]->eights[2], 2);
+        } else {
+            sums[0] = less_zeros(_mm256_add_epi32(sums[0], last[0]), zero, &xb[0]->sum, 1);
         }
     }
     if (form_has_halves(form)) {
@@ -56,6 +123,9 @@ TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
     }
     for (int t = 0; t < n && form_is_pair(form); ++t) {
         lasts[t] = last[t];
+    }
+    for (int t = 0; t < n && is_packed && form_is_ternary(form); ++t) {
+        ternary_end(form, p, xb[t], &sums[t], &lasts[t]);
     }
 }
 

@@ -71,12 +71,12 @@ TDM_INLINE __m256i wide_ints(int form, int is_signed, __m256i v) {
         return form_zero(form) == 0 ? v
                                     : _mm256_sub_epi8(v, _mm256_set1_epi8((char)form_zero(form)));
     }
-    return form_is_signed(form) ? _mm256_xor_si256(v, flip) : v;
+    return form_is_signed(form, 0) ? _mm256_xor_si256(v, flip) : v;
 }
 
 /* What is subtracted from unsigned bytes. */
 TDM_INLINE int wide_zero(int form) {
-    return form == FORM_A8 ? 0 : form_zero(form) + (form_is_signed(form) ? 128 : 0);
+    return form == FORM_A8 ? 0 : form_zero(form) + (form_is_signed(form, 0) ? 128 : 0);
 }
 
 /* Scales of one half (0 or 1), four 16-bit lanes for each of rows 0 to 3 or 4 to 7. */
@@ -120,7 +120,7 @@ TDM_INLINE void wide_open(int form, int is_signed, const uint8_t *p, int64_t n_b
         }
         block_scales s = scales_packed(form, p + packed_ints(form), head_d, head_m);
         for (int j = 0; j < 8; ++j) {
-            __m256i v = wide_ints(form, is_signed, panel_vector(form, 1, p, j));
+            __m256i v = wide_ints(form, is_signed, open_vector(form, p, j));
             if (is_signed && form_has_halves(form)) {
                 __m256i high = v;
                 wide_multiply(v, s.pairs, j >= 4, &high, &v);
