@@ -99,6 +99,15 @@ typedef struct tdm_linear_part {
 
 #define TDM_LINEAR_PARTS_MAX 4
 
+/* Rows [row0, row0 + n) of an x that many weights share out among them, as experts do, and what they
+ * are multiplied by. Rows keep their numbers: row r of a part's out is at out + r * ld_out. */
+typedef struct tdm_linear_group {
+    int64_t row0;
+    int64_t n; /* at least 1 */
+    int32_t n_parts;
+    tdm_linear_part parts[2];
+} tdm_linear_group;
+
 /* The gate of a gated MLP or the activation of a plain one.
  *   SILU:      x / (1 + exp(-x))
  *   GELU_TANH: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), every step in f32
@@ -297,6 +306,12 @@ typedef struct tdm_backend_ops {
     /* Up to TDM_LINEAR_PARTS_MAX products with one x [n, n_in]. */
     void (*linear)(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
                    const tdm_linear_part *parts, int32_t n_parts);
+    /* Each group as one linear over its rows, with the same bits, and all of them as one piece of work:
+     * a weight is read once, and who computes what is shared out by panels of any group. Rows of
+     * groups ascend and do not overlap; all are of one width; the last minus the first, and one more,
+     * counts as n for reserve. */
+    void (*linear_groups)(tdm_backend *be, const float *x, int64_t ld_x,
+                          const tdm_linear_group *groups, int32_t n_groups);
     /* out [n, n_in]: dequantized rows ids[i] times scale. ids are inside the table. */
     void (*embed)(tdm_backend *be, float *out, int64_t ld_out, const tdm_weight *table,
                   const int32_t *ids, int64_t n, float scale);

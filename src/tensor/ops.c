@@ -42,6 +42,13 @@ void tdm_weight_deinit(tdm_backend *be, tdm_weight *weight) {
     }
 }
 
+static void check_part(const tdm_linear_part *part, const float *x, int64_t ld_x, int64_t n_in) {
+    const tdm_weight *w = part->weight;
+    TDM_CHECK(w != NULL && w->data != NULL && part->out != NULL);
+    TDM_CHECK(w->n_in == n_in && w->n_in <= ld_x);
+    TDM_CHECK(w->n_out <= part->ld_out && part->out != x);
+}
+
 void tdm_op_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
                    const tdm_linear_part *parts, int32_t n_parts) {
     TDM_CHECK(n >= 0 && n_parts >= 1 && n_parts <= TDM_LINEAR_PARTS_MAX);
@@ -50,12 +57,28 @@ void tdm_op_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
     }
     TDM_CHECK(x != NULL);
     for (int32_t i = 0; i < n_parts; ++i) {
-        const tdm_weight *w = parts[i].weight;
-        TDM_CHECK(w != NULL && w->data != NULL && parts[i].out != NULL);
-        TDM_CHECK(w->n_in == parts[0].weight->n_in && w->n_in <= ld_x);
-        TDM_CHECK(w->n_out <= parts[i].ld_out && parts[i].out != x);
+        TDM_CHECK(parts[0].weight != NULL);
+        check_part(&parts[i], x, ld_x, parts[0].weight->n_in);
     }
     be->ops->linear(be, x, ld_x, n, parts, n_parts);
+}
+
+void tdm_op_linear_groups(tdm_backend *be, const float *x, int64_t ld_x,
+                          const tdm_linear_group *groups, int32_t n_groups) {
+    int64_t end = 0;
+    TDM_CHECK(n_groups >= 0);
+    for (int32_t i = 0; i < n_groups; ++i) {
+        const tdm_linear_group *g = &groups[i];
+        TDM_CHECK(x != NULL && g->n >= 1 && g->row0 >= end);
+        TDM_CHECK(g->n_parts >= 1 && g->n_parts <= 2 && groups[0].parts[0].weight != NULL);
+        for (int32_t p = 0; p < g->n_parts; ++p) {
+            check_part(&g->parts[p], x, ld_x, groups[0].parts[0].weight->n_in);
+        }
+        end = g->row0 + g->n;
+    }
+    if (n_groups > 0) {
+        be->ops->linear_groups(be, x, ld_x, groups, n_groups);
+    }
 }
 
 tdm_status tdm_op_embed(tdm_backend *be, float *out, int64_t ld_out, const tdm_weight *table,

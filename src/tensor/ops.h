@@ -25,6 +25,8 @@ void tdm_weight_deinit(tdm_backend *be, tdm_weight *weight);
 
 void tdm_op_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
                    const tdm_linear_part *parts, int32_t n_parts);
+void tdm_op_linear_groups(tdm_backend *be, const float *x, int64_t ld_x,
+                          const tdm_linear_group *groups, int32_t n_groups);
 /* Errors: TDM_E_ARG when an id is outside the table; nothing is written then. */
 TDM_NODISCARD tdm_status tdm_op_embed(tdm_backend *be, float *out, int64_t ld_out,
                                       const tdm_weight *table, const int32_t *ids, int64_t n,

@@ -6,7 +6,7 @@
 #ifndef TDM_TESTS_CONTRACT_BACKEND_KIT_LENT_H
 #define TDM_TESTS_CONTRACT_BACKEND_KIT_LENT_H
 
-#include "contract/backend_kit_weights.h"
+#include "contract/backend_kit_groups.h"
 
 #define LENT_IN 256
 
@@ -57,6 +57,14 @@ static inline void kit_lent_one(const backend_kit *kit, kit_spec spec, int64_t n
         tdm_op_linear(be, ordered, LENT_IN, n, &alone, 1);
         kit_same("columns in another order", alone.out, out[1], n * n_out);
         kit_same("columns in another order, second part", alone.out, out[2], n * n_out);
+        if (n > 1) {
+            const tdm_linear_group groups[2] = {
+                {.row0 = 0, .n = 1, .n_parts = 2, .parts = {parts[0], parts[1]}},
+                {.row0 = 1, .n = n - 1, .n_parts = 1, .parts = {parts[1]}}};
+            memset(out[1], 0, (size_t)(n * n_out) * sizeof *out[1]);
+            tdm_op_linear_groups(be, x, LENT_IN, groups, 2);
+            kit_same("groups of columns in another order", alone.out, out[1], n * n_out);
+        }
         tdm_op_linear(be, x, LENT_IN, n, &alone, 1);
         kit_same("a part before another order", alone.out, out[0], n * n_out);
         kit_same("a part behind another order", alone.out, out[3], n * n_out);
@@ -74,6 +82,7 @@ static inline void kit_lent_one(const backend_kit *kit, kit_spec spec, int64_t n
 
 static inline void kit_lent(const backend_kit *kit) {
     static const int32_t BITS[] = {2, 3, 4, 8};
+    kit_groups_run(kit); /* first without, then with columns in another order */
     for (size_t i = 0; i < SUPPORT_LEN(BITS); ++i) {
         const kit_spec spec = {TDM_WEIGHT_AFFINE, TDM_DTYPE_F32, BITS[i], 64};
         kit_lent_one(kit, spec, 19, 1);

@@ -227,6 +227,7 @@ static const tdm_backend_ops OPS = {
     .weight_init = tdm_cpu_weight_init,
     .weight_deinit = tdm_cpu_weight_deinit,
     .linear = tdm_cpu_linear,
+    .linear_groups = tdm_cpu_linear_groups,
     .embed = tdm_cpu_embed,
     .rms_norm = tdm_cpu_rms_norm,
     .layer_norm = tdm_cpu_layer_norm,

@@ -256,6 +256,8 @@ tdm_status tdm_cpu_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *e
 void tdm_cpu_weight_deinit(tdm_backend *be, tdm_weight *weight);
 void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
                     const tdm_linear_part *parts, int32_t n_parts);
+void tdm_cpu_linear_groups(tdm_backend *be, const float *x, int64_t ld_x,
+                           const tdm_linear_group *groups, int32_t n_groups);
 void tdm_cpu_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
 void tdm_cpu_index_scores(tdm_backend *be, const tdm_index_span *spans, int32_t n_spans);
 void tdm_cpu_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);

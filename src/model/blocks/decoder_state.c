@@ -33,6 +33,17 @@ static int32_t *take_ids(tdm_arena *arena, int64_t n, int64_t width) {
                                          : NULL;
 }
 
+static int32_t larger(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+/* Slots that experts work on at once: as many as a step has tokens, so that scratch does not grow
+ * with the experts of a token, and some more in steps of few. */
+static int32_t expert_rows(const tdm_dims *dims, int32_t n) {
+    int64_t n_slots = (int64_t)n * dims->n_experts_used; /* bounded: below 2^31 times 65536 */
+    return larger(n, n_slots < TDM_EXPERTS_ROWS_MIN ? (int32_t)n_slots : TDM_EXPERTS_ROWS_MIN);
+}
+
 /* True without experts, which need none. */
 static bool take_experts(const tdm_dims *dims, tdm_arena *arena, tdm_experts_scratch *x,
                          int64_t n) {
@@ -44,6 +55,8 @@ static bool take_experts(const tdm_dims *dims, tdm_arena *arena, tdm_experts_scr
     if (!tdm_mul_i64(n, n_used, &n_slots) || n_slots > INT32_MAX) {
         return false;
     }
+    x->rows_max = expert_rows(dims, (int32_t)n);
+    x->groups = tdm_arena_calloc(arena, (size_t)dims->n_experts, sizeof *x->groups);
     x->logits = take_floats(arena, n, dims->n_experts);
     x->weights = take_floats(arena, n, n_used);
     x->gathered = take_floats(arena, n, dims->hidden);
@@ -55,7 +68,7 @@ static bool take_experts(const tdm_dims *dims, tdm_arena *arena, tdm_experts_scr
     x->first = take_ids(arena, 1, (int64_t)dims->n_experts + 1);
     return x->logits != NULL && x->weights != NULL && x->gathered != NULL && x->results != NULL &&
            x->shared != NULL && x->choice != NULL && x->slot_of != NULL && x->token_of != NULL &&
-           x->first != NULL;
+           x->first != NULL && x->groups != NULL;
 }
 
 /* True without an indexer, which needs none. */
@@ -84,8 +97,8 @@ static bool take_scratch(const tdm_decoder *d, tdm_arena *arena, tdm_scratch *s,
     s->x = take_floats(arena, n, dims->hidden);
     s->h = take_floats(arena, n, dims->hidden);
     s->mix = take_mix(arena, n, &d->mixer);
-    s->gate = take_floats(arena, n, dims->inner_max);
-    s->up = take_floats(arena, n, dims->inner_max);
+    s->gate = take_floats(arena, expert_rows(dims, (int32_t)n), dims->inner_max);
+    s->up = take_floats(arena, expert_rows(dims, (int32_t)n), dims->inner_max);
     for (int32_t i = 0; i < d->n_ropes; i++) {
         s->ropes[i] = take_floats(arena, n, d->ropes[i].dim);
     }
@@ -116,10 +129,6 @@ static int64_t widest(const tdm_decoder *d) {
     return d->mixer.widest > width ? d->mixer.widest : width;
 }
 
-static int32_t larger(int32_t a, int32_t b) {
-    return a > b ? a : b;
-}
-
 /* Limits only grow, each by itself; the old scratch goes when the new one is whole, so that a failure changes nothing. */
 tdm_status tdm_decoder_reserve(tdm_graph *graph, int32_t tokens_max, int32_t rows_max,
                                int32_t logits_max, tdm_error *err) {
@@ -132,7 +141,8 @@ tdm_status tdm_decoder_reserve(tdm_graph *graph, int32_t tokens_max, int32_t row
     if (tokens == d->tokens_max && rows == d->rows_max && logits == d->logits_max) {
         return TDM_OK;
     }
-    TDM_TRY(d->backend->ops->reserve(d->backend, larger(tokens, logits), widest(d), err));
+    TDM_TRY(d->backend->ops->reserve(d->backend, larger(expert_rows(&d->dims, tokens), logits),
+                                     widest(d), err));
     tdm_arena_init(&work, d->alloc);
     if (!take_scratch(d, &work, &scratch, tokens, rows, logits)) {
         tdm_arena_deinit(&work);

@@ -6,15 +6,48 @@
  *
  *   h -> router -> choose -> by expert: gather -> gate, up -> act * up -> down -> by token: sum
  *
- * Choosing, gathering and summing are copies and a few sums a token; no backend has operations for
- * them, so they run here, on the owner thread. */
+ * All experts' products of one kind are one call, in which the team shares out panels of any expert;
+ * one expert's alone would be too little for many threads. Choosing, gathering and summing are copies
+ * and a few sums a row; no backend has operations for them, so rows are shared out here. */
 #include "model/blocks/experts.h"
 
+#include "base/thread.h"
 #include "model/blocks/routing.h"
 #include "tensor/ops.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Values below which rows stay on the calling thread: waking the team costs more. */
+#define VALUES_INLINE 16384
+
+/* One description serves all loops over rows; a row reads what it needs. */
+typedef struct rows_run {
+    void (*row)(const struct rows_run *run, int64_t i); /* does row i */
+    const tdm_experts_block *block;
+    const tdm_step_ctx *ctx;
+    const float *from;
+    float *to;
+    int64_t n;
+    int64_t first; /* slot of row 0 */
+} rows_run;
+
+static void rows_member(void *arg, int32_t idx, int32_t n_members) {
+    const rows_run *run = arg;
+    int64_t end = run->n * (idx + 1) / n_members;
+    for (int64_t i = run->n * idx / n_members; i < end; i++) {
+        run->row(run, i);
+    }
+}
+
+/* Rows of so many values each; a row's bits do not depend on who does it. */
+static void run_rows(rows_run *run, int64_t values) {
+    if (run->n == 1 || run->n * values < VALUES_INLINE || run->ctx->backend->team == NULL) {
+        rows_member(run, 0, 1);
+    } else {
+        tdm_team_run(run->ctx->backend->team, rows_member, run);
+    }
+}
 
 static bool is_chosen(const int32_t *ids, int32_t n, int32_t id) {
     for (int32_t i = 0; i < n; i++) {
@@ -88,6 +121,13 @@ void tdm_experts_choose(const tdm_router *router, float *scores, int32_t *ids, f
     }
 }
 
+static void choose_row(const rows_run *run, int64_t t) {
+    const tdm_experts_scratch *x = &run->ctx->scratch->experts;
+    const tdm_router *router = &run->block->router;
+    tdm_experts_choose(router, x->logits + t * router->n, x->choice + t * router->n_used,
+                       x->weights + t * router->n_used);
+}
+
 /* Fills choice, weights, and the slots of each expert: rows of results, in the order of tokens.
  * first[e] .. first[e + 1] are expert e's. */
 static void route(const tdm_experts_block *block, const tdm_step_ctx *ctx, const float *h) {
@@ -97,10 +137,8 @@ static void route(const tdm_experts_block *block, const tdm_step_ctx *ctx, const
                                   false};
     int64_t n_slots = ctx->n_tokens * router->n_used;
     tdm_op_linear(ctx->backend, h, ctx->dims->hidden, ctx->n_tokens, &part, 1);
-    for (int64_t t = 0; t < ctx->n_tokens; t++) {
-        tdm_experts_choose(router, x->logits + t * router->n, x->choice + t * router->n_used,
-                           x->weights + t * router->n_used);
-    }
+    rows_run choose = {.row = choose_row, .block = block, .ctx = ctx, .n = ctx->n_tokens};
+    run_rows(&choose, (int64_t)router->n * (router->n_used + 8)); /* a score costs some values */
     memset(x->first, 0, ((size_t)router->n + 1) * sizeof *x->first);
     for (int64_t i = 0; i < n_slots; i++) {
         x->first[x->choice[i] + 1]++;
@@ -118,17 +156,80 @@ static void route(const tdm_experts_block *block, const tdm_step_ctx *ctx, const
     x->first[0] = 0;
 }
 
+static void gather_row(const rows_run *run, int64_t i) {
+    const tdm_experts_scratch *x = &run->ctx->scratch->experts;
+    size_t hidden = (size_t)run->ctx->dims->hidden;
+    memcpy(run->to + (size_t)i * hidden, run->from + (size_t)x->token_of[run->first + i] * hidden,
+           hidden * sizeof *run->to);
+}
+
+/* Experts [from, to) of a piece. */
+typedef struct piece {
+    int32_t from, to;
+} piece;
+
+/* Products of the piece's touched experts: gate and up, or down. Rows count from the piece's first
+ * slot. Returns how many experts they are. */
+static int32_t fill_groups(const tdm_experts_block *block, const tdm_step_ctx *ctx, piece p,
+                           bool is_down) {
+    const tdm_experts_scratch *x = &ctx->scratch->experts;
+    const int64_t first = x->first[p.from];
+    const int64_t hidden = ctx->dims->hidden;
+    int32_t n = 0;
+    for (int32_t e = p.from; e < p.to; e++) {
+        const tdm_mlp_block *expert = &block->experts[e];
+        if (x->first[e] == x->first[e + 1]) {
+            continue;
+        }
+        tdm_linear_group *g = &x->groups[n++];
+        *g = (tdm_linear_group){.row0 = x->first[e] - first,
+                                .n = x->first[e + 1] - x->first[e],
+                                .n_parts = is_down ? 1 : 2};
+        if (is_down) {
+            g->parts[0] = (tdm_linear_part){&expert->down.weight, expert->down.bias,
+                                            x->results + first * hidden, hidden, false};
+        } else {
+            g->parts[0] = (tdm_linear_part){&expert->gate.weight, expert->gate.bias,
+                                            ctx->scratch->gate, expert->inner, false};
+            g->parts[1] = (tdm_linear_part){&expert->up.weight, expert->up.bias, ctx->scratch->up,
+                                            expert->inner, false};
+        }
+    }
+    return n;
+}
+
+/* Inputs are gathered where the results will be: they have been read by then. */
+static void run_piece(const tdm_experts_block *block, const tdm_step_ctx *ctx, const float *h,
+                      piece p) {
+    const tdm_scratch *s = ctx->scratch;
+    int64_t hidden = ctx->dims->hidden;
+    int64_t inner = block->experts[0].inner;
+    int64_t first = s->experts.first[p.from];
+    int64_t n = s->experts.first[p.to] - first;
+    float *results = s->experts.results + first * hidden;
+    rows_run gather = {
+        .row = gather_row, .ctx = ctx, .from = h, .to = results, .n = n, .first = first};
+    run_rows(&gather, hidden);
+    tdm_op_linear_groups(ctx->backend, results, hidden, s->experts.groups,
+                         fill_groups(block, ctx, p, false));
+    tdm_op_glu_mul(ctx->backend, &ctx->dims->activation, s->gate, inner, s->gate, inner, s->up,
+                   inner, n, inner);
+    tdm_op_linear_groups(ctx->backend, s->gate, inner, s->experts.groups,
+                         fill_groups(block, ctx, p, true));
+}
+
+/* Pieces end with an expert: one alone has no more slots than the step has tokens, and rows_max is
+ * at least that. */
 static void run_experts(const tdm_experts_block *block, const tdm_step_ctx *ctx, const float *h) {
     const tdm_experts_scratch *x = &ctx->scratch->experts;
-    size_t hidden = (size_t)ctx->dims->hidden;
-    for (int32_t e = 0; e < block->router.n; e++) {
-        int64_t n = x->first[e + 1] - x->first[e];
-        float *results = x->results + (size_t)x->first[e] * hidden;
-        for (int64_t i = 0; i < n; i++) {
-            memcpy(x->gathered + (size_t)i * hidden,
-                   h + (size_t)x->token_of[x->first[e] + i] * hidden, hidden * sizeof *h);
+    piece p = {0, 0};
+    while (p.to < block->router.n) {
+        p.to++;
+        while (p.to < block->router.n && x->first[p.to + 1] - x->first[p.from] <= x->rows_max) {
+            p.to++;
         }
-        tdm_mlp_run(&block->experts[e], ctx, x->gathered, n, (tdm_block_out){results, false});
+        run_piece(block, ctx, h, p);
+        p.from = p.to;
     }
 }
 
@@ -151,19 +252,20 @@ static void run_shared(const tdm_experts_block *block, const tdm_step_ctx *ctx, 
 }
 
 /* The sum of a token's results in the order of its choice, then the shared expert's. */
-static void combine(const tdm_experts_block *block, const tdm_step_ctx *ctx, int64_t token,
-                    float *sum) {
-    const tdm_experts_scratch *x = &ctx->scratch->experts;
-    int64_t hidden = ctx->dims->hidden;
+static void combine_row(const rows_run *run, int64_t token) {
+    const tdm_experts_scratch *x = &run->ctx->scratch->experts;
+    int64_t hidden = run->ctx->dims->hidden;
+    int32_t n_used = run->block->router.n_used;
+    float *sum = run->to + token * hidden;
     memset(sum, 0, (size_t)hidden * sizeof *sum);
-    for (int32_t r = 0; r < block->router.n_used; r++) {
-        int64_t i = token * block->router.n_used + r;
-        const float *result = x->results + x->slot_of[i] * hidden;
+    for (int32_t r = 0; r < n_used; r++) {
+        const float *result = x->results + x->slot_of[token * n_used + r] * hidden;
+        float weight = x->weights[token * n_used + r];
         for (int64_t j = 0; j < hidden; j++) {
-            sum[j] += x->weights[i] * result[j];
+            sum[j] += weight * result[j];
         }
     }
-    for (int64_t j = 0; block->has_shared && j < hidden; j++) {
+    for (int64_t j = 0; run->block->has_shared && j < hidden; j++) {
         sum[j] += x->shared[token * hidden + j];
     }
 }
@@ -178,9 +280,9 @@ void tdm_experts_forward(const tdm_experts_block *block, const tdm_step_ctx *ctx
         run_shared(block, ctx, h);
     }
     float *sums = out.is_added ? x->gathered : out.to; /* gathered is free by now */
-    for (int64_t t = 0; t < ctx->n_tokens; t++) {
-        combine(block, ctx, t, sums + t * hidden);
-    }
+    rows_run combine = {
+        .row = combine_row, .block = block, .ctx = ctx, .to = sums, .n = ctx->n_tokens};
+    run_rows(&combine, hidden * block->router.n_used);
     if (out.is_added) {
         tdm_op_add(ctx->backend, out.to, hidden, sums, hidden, ctx->n_tokens, hidden);
     }

@@ -8,18 +8,23 @@
 #include "contract/step.h"
 #include "model/family.h"
 
+/* Slots that experts work on at once, at least; how many does not change what they compute. */
+#define TDM_EXPERTS_ROWS_MIN 64
+
 /* Scratch of mixtures of experts; all NULL where a model has none. A slot is a row of results: one
  * token in one expert; k experts a token. */
 typedef struct tdm_experts_scratch {
-    float *logits;     /* [n, experts] */
-    float *weights;    /* [n, k] */
-    float *gathered;   /* [n, hidden] */
-    float *results;    /* [n * k, hidden], by expert */
-    float *shared;     /* [n, hidden] */
-    int32_t *choice;   /* [n, k] */
-    int32_t *slot_of;  /* [n, k] */
-    int32_t *token_of; /* [n * k]: of a slot */
-    int32_t *first;    /* [experts + 1]: slots of each expert */
+    int64_t rows_max;         /* slots at once: rows of the step's gate and up */
+    float *logits;            /* [n, experts] */
+    float *weights;           /* [n, k] */
+    float *gathered;          /* [n, hidden] */
+    float *results;           /* [n * k, hidden], by expert; their inputs before */
+    float *shared;            /* [n, hidden] */
+    int32_t *choice;          /* [n, k] */
+    int32_t *slot_of;         /* [n, k] */
+    int32_t *token_of;        /* [n * k]: of a slot */
+    int32_t *first;           /* [experts + 1]: slots of each expert */
+    tdm_linear_group *groups; /* [experts] */
 } tdm_experts_scratch;
 
 /* Positions that an indexer scores at once; how many does not change what it chooses. */
@@ -42,8 +47,8 @@ typedef struct tdm_scratch {
     float *mix; /* [n, widest mixer's scratch] and its fixed part: each mixer cuts it as it likes */
     tdm_experts_scratch experts;
     tdm_choice_scratch choice;
-    float *gate;                      /* [n, intermediate] */
-    float *up;                        /* [n, intermediate] */
+    float *gate;                      /* [n or experts' rows_max, intermediate] */
+    float *up;                        /* the same */
     float *ple;                       /* [n, layers * dim]: each layer's own embeddings; or NULL */
     float *ple_work;                  /* the same */
     float *branch;                    /* [n, hidden]: a block's result before its norm; or NULL */

@@ -65,11 +65,21 @@ static void fake_attention(tdm_backend *be, const tdm_attention_span *spans, int
     *calls_of(be) += 1;
 }
 
+static void fake_linear_groups(tdm_backend *be, const float *x, int64_t ld_x,
+                               const tdm_linear_group *groups, int32_t n_groups) {
+    (void)x;
+    (void)ld_x;
+    (void)groups;
+    (void)n_groups;
+    *calls_of(be) += 1;
+}
+
 static const tdm_backend_ops OPS = {.name = fake_name,
                                     .can_read = fake_can_read,
                                     .weight_init = fake_weight_init,
                                     .weight_deinit = fake_weight_deinit,
                                     .linear = fake_linear,
+                                    .linear_groups = fake_linear_groups,
                                     .embed = fake_embed,
                                     .attention = fake_attention};
 
@@ -161,15 +171,21 @@ static int misuse(void *arg) {
                                 .alpha = which == 10 ? 0.0f : 1.0f,
                                 .limit = which == 11 ? 0.0f : 1.0f};
     tdm_op_activate(&be.base, which == 12 ? NULL : &act, out, 4, 0, 4);
+    part = (tdm_linear_part){.weight = &w, .out = out, .ld_out = 4};
+    const tdm_linear_group groups[2] = {
+        {.row0 = 0, .n = which == 13 ? 2 : 1, .n_parts = which == 14 ? 3 : 1, .parts = {part}},
+        {.row0 = 1, .n = which == 15 ? 0 : 1, .n_parts = 1, .parts = {part}}};
+    tdm_op_linear_groups(&be.base, x, which == 16 ? 7 : 8, groups, 2);
+    tdm_op_linear_groups(&be.base, NULL, 8, groups, 0);
     return be.n_calls;
 }
 
 static void broken_preconditions_stop(void **state) {
     (void)state;
-    for (int which = 0; which <= 12; ++which) {
+    for (int which = 0; which <= 16; ++which) {
         int end = support_run_child(misuse, &which);
         if (which == 0) {
-            assert_int_equal(end, 2);
+            assert_int_equal(end, 3);
         } else if (end < 128) {
             fail_msg("misuse %d went through", which);
         }
