@@ -348,7 +348,14 @@ static void every_golden(void **state) {
         bool is_fast = i % 2 != 0;
         const setting set = {SUPPORT_GOLDENS[i].name, is_fast ? TDM_TIER_FAST : TDM_TIER_EXACT,
                              NULL, is_fast ? TDM_DTYPE_BF16 : TDM_DTYPE_F32, true};
-        check_setting(&set);
+        bench b; /* one schedule: the settings above have chunks and mates by themselves */
+        bench_open(&b, &set);
+        rig_close(&b.rig);
+        b.n_threads = 2;
+        rig_open(&b.rig, &set, b.n_threads);
+        random_schedule(&b);
+        rig_close(&b.rig);
+        bench_close(&b);
     }
 }
 
