@@ -4,7 +4,9 @@
 #include "backend/cpu/avx512/avx512_priv.h"
 
 void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
-    kernels->linear_i8 = tdm_avx512_linear_i8;
+    __builtin_cpu_init();
+    kernels->linear_i8 =
+        __builtin_cpu_is("intel") ? tdm_avx512_linear_i8_pairs : tdm_avx512_linear_i8;
     kernels->linear_i8_wide = tdm_avx512_linear_i8_wide;
     kernels->peaks[TDM_PEAK_INT8] = tdm_avx512_peak_int8;
 }

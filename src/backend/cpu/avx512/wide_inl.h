@@ -171,4 +171,21 @@ TDM_INLINE __m512 wide_step(int form, const wide_block *w, const tdm_cpu_x8_grou
     return acc;
 }
 
+/* Adds bias and residual to token rows [tok0, tok0 + n) and stores the rows that exist. */
+static inline void wide_store(const tdm_cpu_linear_job *job, int64_t row0, int64_t n_rows,
+                              int64_t tok0, int n, const __m512 *acc) {
+    const __mmask16 mask = (__mmask16)((1u << n_rows) - 1u);
+    for (int t = 0; t < n; ++t) {
+        float *out = job->out + (tok0 + t) * job->ld_out + row0;
+        __m512 v = acc[t];
+        if (job->bias != NULL) {
+            v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, job->bias + row0));
+        }
+        if (job->is_added) {
+            v = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, out), v);
+        }
+        _mm512_mask_storeu_ps(out, mask, v);
+    }
+}
+
 #endif

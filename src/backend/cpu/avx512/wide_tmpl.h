@@ -6,23 +6,6 @@
 #error "define WIDE_SIGNED and wide_group first"
 #endif
 
-/* Adds bias and residual to token rows [tok0, tok0 + n) and stores the rows that exist. */
-static void wide_store(const tdm_cpu_linear_job *job, int64_t row0, int64_t n_rows, int64_t tok0,
-                       int n, const __m512 *acc) {
-    const __mmask16 mask = (__mmask16)((1u << n_rows) - 1u);
-    for (int t = 0; t < n; ++t) {
-        float *out = job->out + (tok0 + t) * job->ld_out + row0;
-        __m512 v = acc[t];
-        if (job->bias != NULL) {
-            v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, job->bias + row0));
-        }
-        if (job->is_added) {
-            v = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, out), v);
-        }
-        _mm512_mask_storeu_ps(out, mask, v);
-    }
-}
-
 /* Sums of one pair of panels and one group, [token][row]. */
 typedef struct wide_sums {
     __m512 acc[TDM_CPU_GROUP_TOKENS];
