@@ -96,6 +96,10 @@ typedef struct tdm_model_options {
     void (*log)(void *arg, int level, const char *line);
     void *log_arg;
     int log_level; /* least level that is passed on */
+    /* A folder for packed weights, so that a model is packed once and not at every load; made when
+     * it is missing. NULL: pack at every load. What goes wrong there costs time and a line of log. */
+    const char *panel_cache;
+    uint64_t panel_cache_bytes; /* most bytes of that folder; 0: 20 GB */
 } tdm_model_options;
 
 #define TDM_MODEL_OPTIONS_INIT                                                                     \

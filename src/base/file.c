@@ -3,6 +3,7 @@
  * The system's files behind the tdm_fs table, and the mapped whole file. Errors carry the path and
  * what the system said. Every call that can be interrupted is repeated. */
 #define _DEFAULT_SOURCE 1 /* madvise: posix_madvise of the C library does not let pages go */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -266,6 +267,11 @@ static tdm_status system_unlink(void *ctx, const char *path, tdm_error *err) {
     return unlink(path) == 0 ? TDM_OK : fail_errno(err, path, "remove");
 }
 
+static tdm_status system_touch(void *ctx, const char *path, tdm_error *err) {
+    (void)ctx;
+    return utimensat(AT_FDCWD, path, NULL, 0) == 0 ? TDM_OK : fail_errno(err, path, "touch");
+}
+
 static tdm_status system_make_folder(void *ctx, const char *path, tdm_error *err) {
     (void)ctx;
     if (mkdir(path, 0700) != 0) {
@@ -339,6 +345,7 @@ static const tdm_fs SYSTEM_FS = {
     .close = system_close,
     .rename = system_rename,
     .unlink = system_unlink,
+    .touch = system_touch,
     .make_folder = system_make_folder,
     .remove_folder = system_remove_folder,
     .sync_folder = system_sync_folder,
@@ -390,6 +397,23 @@ tdm_status tdm_path_join(char *out, size_t out_bytes, const char *dir, const cha
     const char *slash = dir_len > 0 && dir[dir_len - 1] == '/' ? "" : "/";
     int n = snprintf(out, out_bytes, "%s%s%s", dir, slash, name);
     if (n < 0 || (size_t)n >= out_bytes) {
+        (void)tdm_fail(err, TDM_E_LIMIT, "path is too long");
+        tdm_err_limit(err, "%zu bytes", out_bytes - 1);
+        return TDM_E_LIMIT;
+    }
+    return TDM_OK;
+}
+
+tdm_status tdm_path_real(char *out, size_t out_bytes, const char *path, tdm_error *err) {
+    char *real = realpath(path, NULL);
+    const char *found = real != NULL ? real : path;
+    const size_t len = strlen(found);
+    const bool fits = len < out_bytes;
+    if (fits) {
+        memcpy(out, found, len + 1);
+    }
+    free(real); /* allowed: realpath's own block */
+    if (!fits) {
         (void)tdm_fail(err, TDM_E_LIMIT, "path is too long");
         tdm_err_limit(err, "%zu bytes", out_bytes - 1);
         return TDM_E_LIMIT;

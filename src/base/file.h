@@ -43,6 +43,8 @@ typedef struct tdm_fs {
     /* A file takes the name of another; a folder needs a name that is free. */
     tdm_status (*rename)(void *ctx, const char *from, const char *to, tdm_error *err);
     tdm_status (*unlink)(void *ctx, const char *path, tdm_error *err);
+    /* The file was changed now, as far as its time says. */
+    tdm_status (*touch)(void *ctx, const char *path, tdm_error *err);
     /* TDM_E_STATE when it exists. */
     tdm_status (*make_folder)(void *ctx, const char *path, tdm_error *err);
     /* Of an empty one. */
@@ -98,6 +100,10 @@ void tdm_blob_close(tdm_blob *blob);
 /* dir + "/" + name into out; TDM_E_LIMIT when it does not fit. */
 TDM_NODISCARD tdm_status tdm_path_join(char *out, size_t out_bytes, const char *dir,
                                        const char *name, tdm_error *err);
+/* The one absolute path without links that path means, or path itself where the system cannot say.
+ * TDM_E_LIMIT when it does not fit. */
+TDM_NODISCARD tdm_status tdm_path_real(char *out, size_t out_bytes, const char *path,
+                                       tdm_error *err);
 /* Part after the last slash. */
 const char *tdm_path_name(const char *path);
 

@@ -471,6 +471,21 @@ static tdm_status sim_unlink(void *ctx, const char *path, tdm_error *err) {
     return TDM_OK;
 }
 
+static tdm_status sim_touch(void *ctx, const char *path, tdm_error *err) {
+    tdm_fs_sim *sim = ctx;
+    char name[TDM_PATH_MAX];
+    TDM_TRY(normalise(name, path, err));
+    if (!may_go_on(sim, path, err)) {
+        return TDM_E_IO;
+    }
+    const sim_entry *entry = find(sim, name);
+    if (entry == NULL || entry->content == NULL) {
+        return fail_at_path(err, TDM_E_NOT_FOUND, path, "cannot touch: no such file");
+    }
+    entry->content->mtime_ns = ++sim->now_ns;
+    return TDM_OK;
+}
+
 static tdm_status sim_make_folder(void *ctx, const char *path, tdm_error *err) {
     tdm_fs_sim *sim = ctx;
     char name[TDM_PATH_MAX];
@@ -587,6 +602,7 @@ tdm_status tdm_fs_sim_create(tdm_fs_sim **out_sim, const tdm_alloc *alloc, tdm_e
         .close = sim_close,
         .rename = sim_rename,
         .unlink = sim_unlink,
+        .touch = sim_touch,
         .make_folder = sim_make_folder,
         .remove_folder = sim_remove_folder,
         .sync_folder = sim_sync_folder,

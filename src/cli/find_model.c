@@ -29,6 +29,11 @@ bool tdm_folder_of_models(const tdm_env *env, char out[TDM_PATH_MAX]) {
                                    : join(out, env->home, ".cache", "tandem/models");
 }
 
+bool tdm_folder_of_panels(const tdm_env *env, char out[TDM_PATH_MAX]) {
+    return env->cache_home != NULL ? join(out, env->cache_home, "tandem", "panels")
+                                   : join(out, env->home, ".cache", "tandem/panels");
+}
+
 bool tdm_folder_of_hub(const tdm_env *env, char out[TDM_PATH_MAX]) {
     if (env->hf_hub_cache != NULL) {
         const int n = snprintf(out, TDM_PATH_MAX, "%s", env->hf_hub_cache);

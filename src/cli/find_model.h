@@ -28,6 +28,7 @@ TDM_NODISCARD tdm_status tdm_models_walk(const tdm_env *env, const tdm_fs *fs,
 
 /* Folders, into out[TDM_PATH_MAX]; false when the environment names none. */
 bool tdm_folder_of_models(const tdm_env *env, char out[TDM_PATH_MAX]);
+bool tdm_folder_of_panels(const tdm_env *env, char out[TDM_PATH_MAX]);
 bool tdm_folder_of_hub(const tdm_env *env, char out[TDM_PATH_MAX]);
 bool tdm_folder_of_state(const tdm_env *env, char out[TDM_PATH_MAX]);
 

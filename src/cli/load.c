@@ -71,6 +71,8 @@ tdm_status tdm_cli_open_model(tdm_cli *cli, const char *name, const tdm_model_op
     progress p = {.cli = cli, .start_ns = cli->clock->monotonic_ns(cli->clock->ctx)};
     tdm_model_options own;
     char path[TDM_PATH_MAX];
+    char panels[TDM_PATH_MAX];
+    const int64_t panels_gb = tdm_args_integer(cli->args, TDM_OPT_PANEL_CACHE, 20);
     tdm_status status = TDM_OK;
     *out_model = NULL;
     TDM_TRY(tdm_find_model(cli->env, tdm_fs_system(), name, path, err));
@@ -81,6 +83,11 @@ tdm_status tdm_cli_open_model(tdm_cli *cli, const char *name, const tdm_model_op
         own = *options;
     } else {
         tdm_cli_model_options(cli, &own);
+    }
+    if (panels_gb > 0 && tdm_folder_of_panels(cli->env, panels)) {
+        own.panel_cache = panels;
+        own.panel_cache_bytes =
+            (uint64_t)panels_gb * UINT64_C(1000000000); /* bounded by the table */
     }
     own.progress = show_progress;
     own.progress_arg = &p;

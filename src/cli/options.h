@@ -51,6 +51,7 @@ typedef enum tdm_option_id {
     TDM_OPT_DEVICE,
     TDM_OPT_KV,
     TDM_OPT_CTX,
+    TDM_OPT_PANEL_CACHE,
     TDM_OPT_PROMPT,
     TDM_OPT_FILE,
     TDM_OPT_IDS,

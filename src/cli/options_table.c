@@ -138,6 +138,9 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
                         "storage of keys and values"),
     [TDM_OPT_CTX] = INT('c', "ctx", "N", ANSWER | BIT(EMBED) | BIT(SCORE) | BIT(FIT), 1, 16777216,
                         "the model's", "most positions of a sequence"),
+    [TDM_OPT_PANEL_CACHE] =
+        INT(0, "panel-cache", "GB", RUN, 0, 1000000, "20",
+            "most that the folder of packed weights may hold; 0: pack at every load"),
 
     /* generate, chat */
     [TDM_OPT_PROMPT] =

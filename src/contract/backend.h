@@ -19,6 +19,7 @@
 #define TDM_CONTRACT_BACKEND_H
 
 #include "base/status.h"
+#include "contract/panels.h"
 #include "contract/tensor.h"
 
 typedef enum tdm_tier { TDM_TIER_REFERENCE, TDM_TIER_EXACT, TDM_TIER_FAST } tdm_tier;
@@ -84,8 +85,9 @@ typedef struct tdm_weight {
     const int32_t *columns;
     void *packed; /* backend's own layout, or NULL when it reads data */
     size_t packed_bytes;
-    int32_t layout; /* the backend's name for how it reads this weight */
-    int32_t period; /* blocks of 32 that share a scale in that layout */
+    bool is_packed_lent; /* packed is a store's, not the backend's own memory */
+    int32_t layout;      /* the backend's name for how it reads this weight */
+    int32_t period;      /* blocks of 32 that share a scale in that layout */
 } tdm_weight;
 
 /* One product out = x * w^T + bias that shares its x with others of the same call. */
@@ -302,6 +304,9 @@ typedef struct tdm_backend_ops {
     /* weight was described by tensor/weight.h; packs it where the backend wants that. */
     tdm_status (*weight_init)(tdm_backend *be, tdm_weight *weight, tdm_error *err);
     void (*weight_deinit)(tdm_backend *be, tdm_weight *weight);
+    /* The layout whose bytes weight_init takes from the backend's panels and puts there; NULL, or an
+     * entry that is NULL: it asks no store. */
+    const tdm_panel_layout *(*panel_layout)(const tdm_backend *be);
 
     /* Up to TDM_LINEAR_PARTS_MAX products with one x [n, n_in]. */
     void (*linear)(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
@@ -373,6 +378,7 @@ struct tdm_backend {
     const tdm_backend_ops *ops;
     tdm_tier tier;
     tdm_team *team;
+    tdm_panels *panels; /* the store of the load that is going on; NULL: none */
 };
 
 #endif

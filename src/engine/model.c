@@ -90,6 +90,48 @@ static tdm_status compose(tdm_model *model, const tdm_model_options *options, td
     return status;
 }
 
+/* The store of packed weights for this load, where one was asked for and the backend packs. */
+static void open_panels(tdm_model *model, const tdm_model_options *options) {
+    const tdm_backend_ops *ops = model->backend->ops;
+    const tdm_panel_layout *layout =
+        ops->panel_layout != NULL ? ops->panel_layout(model->backend) : NULL;
+    const tdm_panel_cache_options cache_options = {
+        .log = &model->log,
+        .folder = options->panel_cache,
+        .bytes_max =
+            options->panel_cache_bytes > 0 ? options->panel_cache_bytes : TDM_PANEL_CACHE_BYTES,
+        .bytes_min = TDM_PANEL_CACHE_BYTES_MIN,
+    };
+    if (options->panel_cache != NULL && layout != NULL) {
+        model->panels =
+            tdm_panel_cache_open(model->alloc, &cache_options, model->checkpoint, layout);
+    }
+}
+
+/* Packed weights from their file, or packed now and saved. A file that turns out to be of other
+ * weights taints all that came from it: then once more from the beginning. */
+static tdm_status load_graph(tdm_model *model, const tdm_graph_options *options, tdm_error *err) {
+    tdm_status status = TDM_OK;
+    model->backend->panels = model->panels != NULL ? tdm_panel_cache_store(model->panels) : NULL;
+    status = tdm_graph_create(&model->graph, model->checkpoint, &model->config, model->backend,
+                              options, err);
+    if (status == TDM_OK && model->panels != NULL && tdm_panel_cache_is_refused(model->panels)) {
+        model->graph->ops->destroy(model->graph);
+        model->graph = NULL;
+        tdm_panel_cache_restart(model->panels);
+        status = tdm_graph_create(&model->graph, model->checkpoint, &model->config, model->backend,
+                                  options, err);
+    }
+    model->backend->panels = NULL;
+    if (status == TDM_OK && model->panels != NULL) {
+        tdm_panel_cache_save(model->panels);
+    }
+    if (status == TDM_OK) {
+        tdm_checkpoint_forget(model->checkpoint); /* what was read to pack it */
+    }
+    return status;
+}
+
 static tdm_status open_graph(tdm_model *model, const tdm_model_options *options, bool is_plan,
                              tdm_error *err) {
     const tdm_graph_options graph_options = {
@@ -103,8 +145,8 @@ static tdm_status open_graph(tdm_model *model, const tdm_model_options *options,
                                       model->backend, &graph_options, err));
         model->graph = tdm_graph_plan_graph(model->plan);
     } else {
-        TDM_TRY(tdm_graph_create(&model->graph, model->checkpoint, &model->config, model->backend,
-                                 &graph_options, err));
+        open_panels(model, options);
+        TDM_TRY(load_graph(model, &graph_options, err));
     }
     TDM_TRY(compose(model, options, err));
     return model->graph->ops->reserve(model->graph, model->composition.prefill_chunk, 1, 1, err);
@@ -185,6 +227,7 @@ static void close_parts(tdm_model *model) {
     } else if (model->graph != NULL) {
         model->graph->ops->destroy(model->graph);
     }
+    tdm_panel_cache_close(model->panels);
     tdm_checkpoint_close(model->checkpoint);
 }
 

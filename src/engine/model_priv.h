@@ -7,6 +7,7 @@
 #include "engine/chat_templates.h"
 #include "engine/composition.h"
 #include "engine/engine.h"
+#include "engine/panel_cache.h"
 #include "formats/embed_config.h"
 #include "model/plan.h"
 
@@ -19,6 +20,7 @@ struct tdm_model {
     tdm_generation_config generation_config;
     tdm_backend *backend;
     tdm_graph *graph;
+    tdm_panel_cache *panels;  /* NULL: none; its file outlives the graph */
     tdm_graph_plan *plan;     /* graph is its: there are no weights, nothing may be computed */
     tdm_tokenizer *tokenizer; /* NULL: the checkpoint has none, or tokenizer_error says why */
     tdm_error tokenizer_error;

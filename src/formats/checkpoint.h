@@ -55,6 +55,15 @@ const char *tdm_checkpoint_file_name(const tdm_checkpoint *checkpoint, uint32_t 
 size_t tdm_checkpoint_n_files(const tdm_checkpoint *checkpoint);
 /* The file as it was when it was opened; NULL past the end. */
 const tdm_file_id *tdm_checkpoint_file_id(const tdm_checkpoint *checkpoint, uint32_t file_idx);
+/* Tells files apart without reading them whole. identity: device, inode, length and time of each;
+ * content: each header, and 16 blocks of 4 KiB of each file's data. */
+typedef struct tdm_checkpoint_digest {
+    uint64_t identity;
+    uint64_t content;
+} tdm_checkpoint_digest;
+void tdm_checkpoint_digest_take(const tdm_checkpoint *checkpoint, tdm_checkpoint_digest *out);
+/* The tensors will not be read soon: their pages may leave memory. They read as before. */
+void tdm_checkpoint_forget(const tdm_checkpoint *checkpoint);
 /* What was odd but allowed (holes, trailing bytes), one sentence each. */
 size_t tdm_checkpoint_n_warnings(const tdm_checkpoint *checkpoint);
 const char *tdm_checkpoint_warning(const tdm_checkpoint *checkpoint, size_t idx);

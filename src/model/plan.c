@@ -91,7 +91,7 @@ static void planning_weight_deinit(tdm_backend *be, tdm_weight *weight) {
 void tdm_planning_backend_init(tdm_planning_backend *planning, tdm_backend *inner,
                                tdm_tally *tally) {
     *planning = (tdm_planning_backend){
-        .base = {NULL, inner->tier, inner->team},
+        .base = {NULL, inner->tier, inner->team, NULL},
         .ops = {.name = planning_name,
                 .reserve = planning_reserve,
                 .can_read = planning_can_read,

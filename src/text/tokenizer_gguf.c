@@ -69,55 +69,64 @@ static tdm_status read_tokens(reader *r) {
             text.data = empty;
         }
         TDM_TRY(tdm_tokenizer_spell(t, (int32_t)i, text.data, text.len, r->err));
-        if (tdm_text_map_put(&t->by_spelling, (int32_t)i) >= 0) {
-            return refuse_at(r, TDM_E_FORMAT, KEY("tokens"), i, "a token is there twice");
-        }
     }
-    return TDM_OK;
+    const int32_t twice = tdm_text_map_put_all(&t->by_spelling, t->n_vocab);
+    return twice < 0
+               ? TDM_OK
+               : refuse_at(r, TDM_E_FORMAT, KEY("tokens"), (size_t)twice, "a token is there twice");
 }
 
-/* Spellings that the peer takes for fill-in-the-middle tokens, and so for control tokens; those
- * marked also end a generation. */
-static bool is_fim(const tdm_text_ref *text, bool *out_is_end) {
-    static const char *const NAMES[] = {
-        "<|fim_prefix|>",
-        "<fim-prefix>",
-        "<fim_prefix>",
-        "<PRE>",
-        META "<PRE>",
-        "<|code_prefix|>",
-        "<|fim_suffix|>",
-        "<fim-suffix>",
-        "<fim_suffix>",
-        "<SUF>",
-        META "<SUF>",
-        "<|code_suffix|>",
-        "<|fim_middle|>",
-        "<fim-middle>",
-        "<fim_middle>",
-        "<MID>",
-        META "<MID>",
-        "<|code_middle|>",
-        "<\xEF\xBD\x9C"
-        "fim" META "begin\xEF\xBD\x9C>",
-        "<\xEF\xBD\x9C"
-        "fim" META "hole\xEF\xBD\x9C>",
-        "<\xEF\xBD\x9C"
-        "fim" META "end\xEF\xBD\x9C>",
-    };
-    static const char *const ENDS[] = {"<|fim_pad|>", "<fim-pad>",    "<fim_pad>",     "<PAD>",
-                                       "[PAD]",       "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
-                                       "<REPO>",      "<reponame>",   "<|file_sep|>"};
-    *out_is_end = false;
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
-        if (text_is(text, NAMES[i])) {
-            return true;
-        }
+/* Spellings that the peer takes for fill-in-the-middle tokens, and so for control tokens; those of
+ * the second list also end a generation. */
+static const char *const MIDDLES[] = {
+    "<|fim_prefix|>",
+    "<fim-prefix>",
+    "<fim_prefix>",
+    "<PRE>",
+    META "<PRE>",
+    "<|code_prefix|>",
+    "<|fim_suffix|>",
+    "<fim-suffix>",
+    "<fim_suffix>",
+    "<SUF>",
+    META "<SUF>",
+    "<|code_suffix|>",
+    "<|fim_middle|>",
+    "<fim-middle>",
+    "<fim_middle>",
+    "<MID>",
+    META "<MID>",
+    "<|code_middle|>",
+    "<\xEF\xBD\x9C"
+    "fim" META "begin\xEF\xBD\x9C>",
+    "<\xEF\xBD\x9C"
+    "fim" META "hole\xEF\xBD\x9C>",
+    "<\xEF\xBD\x9C"
+    "fim" META "end\xEF\xBD\x9C>",
+};
+static const char *const ENDS[] = {"<|fim_pad|>", "<fim-pad>",    "<fim_pad>",     "<PAD>",
+                                   "[PAD]",       "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
+                                   "<REPO>",      "<reponame>",   "<|file_sep|>"};
+
+/* The token spelled name becomes a control token, if there is one. */
+static void make_control(tdm_tokenizer *t, const char *name) {
+    const int32_t id = tdm_tokenizer_find(t, name, strlen(name));
+    if (id >= 0) {
+        t->kinds[id] = TDM_TOKEN_CONTROL;
+    }
+}
+
+/* Names are looked up in the vocabulary, not the vocabulary in the names. */
+static void make_controls(tdm_tokenizer *t) {
+    for (size_t i = 0; i < sizeof(MIDDLES) / sizeof(MIDDLES[0]); i++) {
+        make_control(t, MIDDLES[i]);
     }
     for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++) {
-        *out_is_end = *out_is_end || text_is(text, ENDS[i]);
+        make_control(t, ENDS[i]);
     }
-    return *out_is_end;
+    for (size_t i = 0; tdm_eog_spelling(i) != NULL; i++) {
+        make_control(t, tdm_eog_spelling(i));
+    }
 }
 
 static tdm_token_kind kind_of(int64_t type) {
@@ -148,17 +157,16 @@ static tdm_status read_types(reader *r) {
         return tdm_gguf_refuse(r, TDM_E_FORMAT, KEY("token_type"), "fewer token types than tokens");
     }
     for (int32_t id = 0; id < t->n_vocab; id++) {
-        const tdm_text_ref *text = &t->spellings[id];
         int64_t type = TYPE_NORMAL;
-        bool is_end = false;
         if (has_types && !tdm_gguf_ref_i64(&list, (size_t)id, &type)) {
             return refuse_at(r, TDM_E_FORMAT, KEY("token_type"), (size_t)id,
                              "a token type is no whole number");
         }
         t->kinds[id] = (uint8_t)kind_of(type);
-        if (is_fim(text, &is_end) || tdm_spelling_is_eog(text->data, text->len)) {
-            t->kinds[id] = TDM_TOKEN_CONTROL;
-        }
+    }
+    make_controls(t);
+    for (int32_t id = 0; id < t->n_vocab; id++) {
+        const tdm_text_ref *text = &t->spellings[id];
         if (t->kinds[id] == TDM_TOKEN_BYTE && tdm_byte_token_value(text->data, text->len) < 0) {
             return refuse_at(r, TDM_E_FORMAT, KEY("tokens"), (size_t)id,
                              "a byte token is not spelled <0xNN>");
@@ -186,8 +194,37 @@ static void drop_eog(tdm_tokenizer *t, int32_t id) {
     t->n_eog = n;
 }
 
+/* Keeps ids in ascending order; -1 is none. */
+static size_t insert_id(int32_t ids[TDM_EOG_MAX], size_t n, int32_t id) {
+    size_t at = n;
+    if (id < 0 || n == TDM_EOG_MAX) {
+        return n;
+    }
+    for (; at > 0 && ids[at - 1] > id; at--) {
+        ids[at] = ids[at - 1];
+    }
+    ids[at] = id;
+    return n + 1;
+}
+
 static bool has_token(const tdm_tokenizer *t, const char *spelling) {
     return tdm_tokenizer_find(t, spelling, strlen(spelling)) >= 0;
+}
+
+/* What ends a generation by its spelling, in the order of the ids. */
+static void add_named_ends(tdm_tokenizer *t) {
+    int32_t ids[TDM_EOG_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++) {
+        n = insert_id(ids, n, tdm_tokenizer_find(t, ENDS[i], strlen(ENDS[i])));
+    }
+    for (size_t i = 0; tdm_eog_spelling(i) != NULL; i++) {
+        const char *name = tdm_eog_spelling(i);
+        n = insert_id(ids, n, tdm_tokenizer_find(t, name, strlen(name)));
+    }
+    for (size_t i = 0; i < n; i++) {
+        tdm_tokenizer_add_eog(t, ids[i]);
+    }
 }
 
 static void find_ends(reader *r) {
@@ -200,13 +237,7 @@ static void find_ends(reader *r) {
     for (size_t i = 0; i < sizeof(KEYS) / sizeof(KEYS[0]); i++) {
         tdm_tokenizer_add_eog(t, special_id(r, KEYS[i], -1));
     }
-    for (int32_t id = 0; id < t->n_vocab; id++) {
-        bool is_end = false;
-        (void)is_fim(&t->spellings[id], &is_end);
-        if (is_end || tdm_spelling_is_eog(t->spellings[id].data, t->spellings[id].len)) {
-            tdm_tokenizer_add_eog(t, id);
-        }
-    }
+    add_named_ends(t);
     for (size_t i = 0; i < sizeof(SHOWN) / sizeof(SHOWN[0]); i++) {
         const int32_t id = tdm_tokenizer_find(t, SHOWN[i], strlen(SHOWN[i]));
         if (id >= 0) {
@@ -382,6 +413,9 @@ tdm_status tdm_gguf_make_pieces(reader *r) {
             t->pieces[id].len = 0;
             continue;
         } else if (t->kinds[id] == TDM_TOKEN_NORMAL) {
+            if (memchr(spelling->data, META[0], spelling->len) == NULL) {
+                continue;
+            }
             for (size_t i = 0; i < spelling->len; i++) {
                 const bool is_space =
                     spelling->len - i >= 3 && memcmp(spelling->data + i, META, 3) == 0;
@@ -403,17 +437,15 @@ tdm_status tdm_gguf_make_pieces(reader *r) {
     return TDM_OK;
 }
 
+static bool keeps_plain(const void *arg, int32_t id) {
+    return tdm_gguf_is_plain(arg, id);
+}
+
 tdm_status tdm_gguf_map_words(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
-    if (tdm_text_map_init(&t->by_bytes, &t->arena, t->spellings, (size_t)t->n_vocab) != TDM_OK) {
-        return tdm_fail_nomem(r->err, "a vocabulary");
-    }
-    for (int32_t id = 0; id < t->n_vocab; id++) {
-        if (tdm_gguf_is_plain(t, id)) {
-            (void)tdm_text_map_put(&t->by_bytes, id);
-        }
-    }
-    return TDM_OK;
+    return tdm_text_map_select(&t->by_bytes, &t->arena, &t->by_spelling, keeps_plain, t) == TDM_OK
+               ? TDM_OK
+               : tdm_fail_nomem(r->err, "a vocabulary");
 }
 
 void tdm_gguf_find_bytes(const tdm_tokenizer *t, int32_t ids[256]) {

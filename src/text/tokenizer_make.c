@@ -130,34 +130,39 @@ void tdm_tokenizer_add_eog(tdm_tokenizer *tokenizer, int32_t id) {
     }
 }
 
+/* Source: llama.cpp's list of end-of-generation spellings. */
+static const char *const EOG_NAMES[] = {
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|flush|>",
+    "<|calls|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "</s>",
+    "<|eom_id|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<eos>",
+    "<turn|>",
+    "<|tool_response>",
+    DEEPSEEK_END,
+    "[e~[",
+};
+
+const char *tdm_eog_spelling(size_t idx) {
+    return idx < sizeof(EOG_NAMES) / sizeof(EOG_NAMES[0]) ? EOG_NAMES[idx] : NULL;
+}
+
 bool tdm_spelling_is_eog(const char *spelling, size_t len) {
-    /* Source: llama.cpp's list of end-of-generation spellings. */
-    static const char *const NAMES[] = {
-        "<|eot_id|>",
-        "<|im_end|>",
-        "<|end|>",
-        "<|return|>",
-        "<|call|>",
-        "<|flush|>",
-        "<|calls|>",
-        "<end_of_turn>",
-        "<|endoftext|>",
-        "</s>",
-        "<|eom_id|>",
-        "<EOT>",
-        "_<EOT>",
-        "[EOT]",
-        "[EOS]",
-        "<|end_of_text|>",
-        "<end_of_utterance>",
-        "<eos>",
-        "<turn|>",
-        "<|tool_response>",
-        DEEPSEEK_END,
-        "[e~[",
-    };
-    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
-        if (strlen(NAMES[i]) == len && memcmp(NAMES[i], spelling, len) == 0) {
+    for (size_t i = 0; i < sizeof(EOG_NAMES) / sizeof(EOG_NAMES[0]); i++) {
+        if (strlen(EOG_NAMES[i]) == len && memcmp(EOG_NAMES[i], spelling, len) == 0) {
             return true;
         }
     }
@@ -257,6 +262,9 @@ tdm_status tdm_tokenizer_find_cuts(tdm_tokenizer *tokenizer, tdm_error *err) {
     for (int32_t id = 0; id < tokenizer->n_vocab; id++) {
         const tdm_text_ref *text = &tokenizer->spellings[id];
         bool was_meta = true; /* nothing stands in front of the first one */
+        if (text->len <= meta_len || memchr(text->data + 1, TDM_META[0], text->len - 1) == NULL) {
+            continue; /* none but perhaps in front */
+        }
         for (size_t i = 0; i < text->len;) {
             const bool is_meta =
                 text->len - i >= meta_len && memcmp(text->data + i, TDM_META, meta_len) == 0;

@@ -43,9 +43,15 @@ static struct tdm_text_slot *slot_of(const tdm_text_map *map, const char *text, 
     }
 }
 
-int32_t tdm_text_map_put(tdm_text_map *map, int32_t id) {
+static uint32_t hash_of(const tdm_text_ref *text) {
+    return (uint32_t)tdm_hash64(text->data, text->len);
+}
+
+/* Each place is a miss of the caches: so many are under way at once. */
+#define AHEAD 16
+
+static int32_t put_hashed(tdm_text_map *map, int32_t id, uint32_t hash) {
     const tdm_text_ref *text = &map->texts[id];
-    const uint32_t hash = (uint32_t)tdm_hash64(text->data, text->len);
     struct tdm_text_slot *slot = slot_of(map, text->data, text->len, hash);
     if (slot->id >= 0) {
         return slot->id;
@@ -54,6 +60,48 @@ int32_t tdm_text_map_put(tdm_text_map *map, int32_t id) {
     slot->hash = hash;
     map->len_max = text->len > map->len_max ? text->len : map->len_max;
     return -1;
+}
+
+int32_t tdm_text_map_put(tdm_text_map *map, int32_t id) {
+    return put_hashed(map, id, hash_of(&map->texts[id]));
+}
+
+int32_t tdm_text_map_put_all(tdm_text_map *map, int32_t n) {
+    uint32_t hashes[AHEAD] = {0};
+    int32_t n_hashed = 0;
+    for (int32_t id = 0; id < n; id++) {
+        for (; n_hashed < n && n_hashed < id + AHEAD; n_hashed++) {
+            const uint32_t hash = hash_of(&map->texts[n_hashed]);
+            hashes[n_hashed % AHEAD] = hash;
+            __builtin_prefetch(&map->slots[hash & map->mask], 1);
+        }
+        if (put_hashed(map, id, hashes[id % AHEAD]) >= 0) {
+            return id;
+        }
+    }
+    return -1;
+}
+
+/* Slots are walked in the order of their hashes, so that both maps are met from front to back. The
+ * texts differ, so that none is compared. */
+tdm_status tdm_text_map_select(tdm_text_map *map, tdm_arena *arena, const tdm_text_map *from,
+                               bool (*keeps)(const void *arg, int32_t id), const void *arg) {
+    const size_t n_slots = from->mask + 1;
+    TDM_TRY(tdm_text_map_init(map, arena, from->texts, n_slots / 2));
+    for (size_t i = 0; i < n_slots; i++) {
+        const struct tdm_text_slot slot = from->slots[i];
+        if (slot.id < 0 || !keeps(arg, slot.id)) {
+            continue;
+        }
+        const uint32_t len = map->texts[slot.id].len;
+        size_t at = slot.hash & map->mask;
+        while (map->slots[at].id >= 0) {
+            at = (at + 1) & map->mask;
+        }
+        map->slots[at] = slot;
+        map->len_max = len > map->len_max ? len : map->len_max;
+    }
+    return TDM_OK;
 }
 
 int32_t tdm_text_map_find(const tdm_text_map *map, const char *text, size_t len) {

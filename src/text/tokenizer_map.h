@@ -28,6 +28,14 @@ TDM_NODISCARD tdm_status tdm_text_map_init(tdm_text_map *map, tdm_arena *arena,
                                            const tdm_text_ref *texts, size_t n);
 /* The id that already stands for the same text, or -1 after putting id in. */
 int32_t tdm_text_map_put(tdm_text_map *map, int32_t id);
+/* Puts texts [0, n) into an empty map; the first id whose text was there already, or -1. Faster than
+ * one by one: places are fetched ahead. */
+int32_t tdm_text_map_put_all(tdm_text_map *map, int32_t n);
+/* A map of those of from's texts that keeps wants. */
+TDM_NODISCARD tdm_status tdm_text_map_select(tdm_text_map *map, tdm_arena *arena,
+                                             const tdm_text_map *from,
+                                             bool (*keeps)(const void *arg, int32_t id),
+                                             const void *arg);
 int32_t tdm_text_map_find(const tdm_text_map *map, const char *text, size_t len);
 
 /* A byte trie. Its value is an index given by the caller. */

@@ -152,6 +152,8 @@ int32_t tdm_byte_token_value(const char *spelling, size_t len);
 void tdm_tokenizer_add_eog(tdm_tokenizer *tokenizer, int32_t id);
 /* Whether a token of this spelling ends a generation in every family that has it. */
 bool tdm_spelling_is_eog(const char *spelling, size_t len);
+/* These spellings one by one; NULL past the last. */
+const char *tdm_eog_spelling(size_t idx);
 TDM_NODISCARD tdm_status tdm_tokenizer_set_template(tdm_tokenizer *tokenizer, const char *text,
                                                     size_t len, tdm_error *err);
 /* Runs all normalizers over view. *out is view itself when there are none; else borrowed from one

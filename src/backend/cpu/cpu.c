@@ -226,6 +226,7 @@ static const tdm_backend_ops OPS = {
     .weight_plan = tdm_cpu_weight_plan,
     .weight_init = tdm_cpu_weight_init,
     .weight_deinit = tdm_cpu_weight_deinit,
+    .panel_layout = tdm_cpu_panel_layout,
     .linear = tdm_cpu_linear,
     .linear_groups = tdm_cpu_linear_groups,
     .embed = tdm_cpu_embed,

@@ -119,6 +119,8 @@ typedef struct tdm_cpu_kernels {
     void (*layout)(tdm_weight *weight, bool is_mapped);
     /* Panels [panel0, panel1) of weight->data into weight->packed. */
     void (*pack)(const tdm_weight *weight, int64_t panel0, int64_t panel1);
+    /* What pack writes; NULL where layout is. */
+    const tdm_panel_layout *panels;
     void (*rms_norm)(float *out, const float *x, const float *w, int64_t dim, float eps);
     void (*rope)(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,
                  tdm_rope_pairing pairing);
@@ -254,6 +256,7 @@ tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, td
 size_t tdm_cpu_weight_plan(const tdm_backend *be, const tdm_weight *weight);
 tdm_status tdm_cpu_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *err);
 void tdm_cpu_weight_deinit(tdm_backend *be, tdm_weight *weight);
+const tdm_panel_layout *tdm_cpu_panel_layout(const tdm_backend *be);
 void tdm_cpu_linear(tdm_backend *be, const float *x, int64_t ld_x, int64_t n,
                     const tdm_linear_part *parts, int32_t n_parts);
 void tdm_cpu_linear_groups(tdm_backend *be, const float *x, int64_t ld_x,

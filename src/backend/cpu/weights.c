@@ -63,6 +63,10 @@ size_t tdm_cpu_weight_plan(const tdm_backend *be, const tdm_weight *weight) {
     return lay_out((const tdm_cpu *)be, weight).packed_bytes;
 }
 
+static int64_t panels_of(const tdm_weight *w) {
+    return (w->n_out + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS;
+}
+
 typedef struct pack_run {
     const tdm_cpu *cpu;
     const tdm_weight *weight;
@@ -72,8 +76,7 @@ static void pack_member(void *arg, int32_t idx, int32_t n_members) {
     const pack_run *run = arg;
     int64_t begin = 0;
     int64_t end = 0;
-    int64_t n = (run->weight->n_out + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS;
-    tdm_cpu_share(n, idx, n_members, &begin, &end);
+    tdm_cpu_share(panels_of(run->weight), idx, n_members, &begin, &end);
     if (begin < end) {
         run->cpu->kernels.pack(run->weight, begin, end);
     }
@@ -97,6 +100,85 @@ static void widen_member(void *arg, int32_t idx, int32_t n_members) {
         }
     }
 }
+
+/* ---- panels of a store ---- */
+
+const tdm_panel_layout *tdm_cpu_panel_layout(const tdm_backend *be) {
+    const tdm_cpu *cpu = (const tdm_cpu *)be;
+    return be->tier == TDM_TIER_FAST ? cpu->kernels.panels : NULL;
+}
+
+static tdm_panel_record record_of(const tdm_weight *w) {
+    return (tdm_panel_record){
+        .n_out = (uint64_t)w->n_out,
+        .n_in = (uint64_t)w->n_in,
+        .source = (uint64_t)w->mode | (uint64_t)w->dtype << 8 | (uint64_t)w->scales_dtype << 16 |
+                  (uint64_t)(uint32_t)w->bits << 24 | (uint64_t)(uint32_t)w->group << 32,
+        .bytes = w->packed_bytes,
+        .layout = (uint32_t)w->layout,
+        .period = (uint32_t)w->period,
+    };
+}
+
+/* Panel idx of w alone, as the only one of another weight. */
+static tdm_weight one_panel(const tdm_weight *w, int64_t idx, void *packed, size_t bytes) {
+    const int64_t row0 = idx * TDM_CPU_PANEL_ROWS;
+    tdm_weight one = *w;
+    one.n_out = tdm_cpu_min(TDM_CPU_PANEL_ROWS, w->n_out - row0);
+    one.data += (size_t)row0 * w->row_bytes;
+    one.scales = w->scales != NULL ? w->scales + (size_t)row0 * w->scales_row_bytes : NULL;
+    one.biases = w->biases != NULL ? w->biases + (size_t)row0 * w->scales_row_bytes : NULL;
+    one.packed = packed;
+    one.packed_bytes = bytes;
+    return one;
+}
+
+/* Whether a panel in the middle, packed again, is what was taken. It notices a file that was
+ * exchanged under the same name, size and time, and a loader that now reads it otherwise. */
+static tdm_status compare_panel(const tdm_cpu *cpu, const tdm_weight *w, const uint8_t *taken,
+                                bool *out_is_same, tdm_error *err) {
+    const int64_t n = panels_of(w);
+    const int64_t idx = n / 2;
+    const size_t bytes = w->packed_bytes / (size_t)n;
+    uint8_t *packed = tdm_mem_alloc_aligned(cpu->alloc, bytes, 64);
+    if (packed == NULL) {
+        return tdm_fail_nomem(err, "a packed weight");
+    }
+    const tdm_weight one = one_panel(w, idx, packed, bytes);
+    cpu->kernels.pack(&one, 0, 1);
+    *out_is_same = memcmp(packed, taken + (size_t)idx * bytes, bytes) == 0;
+    tdm_mem_free_aligned(cpu->alloc, packed, bytes, 64);
+    return TDM_OK;
+}
+
+/* Panels of the store into w, where it has them. */
+static tdm_status take_panels(const tdm_cpu *cpu, tdm_weight *w, tdm_error *err) {
+    tdm_panels *panels = cpu->base.panels;
+    const tdm_panel_record record = record_of(w);
+    const uint8_t *taken = panels != NULL ? panels->ops->take(panels, &record) : NULL;
+    bool is_same = false;
+    if (taken == NULL) {
+        return TDM_OK;
+    }
+    TDM_TRY(compare_panel(cpu, w, taken, &is_same, err));
+    if (!is_same) {
+        panels->ops->refuse(panels);
+        return TDM_OK;
+    }
+    w->packed = (void *)(uintptr_t)taken; /* kernels read it only; nobody frees what is lent */
+    w->is_packed_lent = true;
+    return TDM_OK;
+}
+
+static void put_panels(const tdm_cpu *cpu, const tdm_weight *w) {
+    tdm_panels *panels = cpu->base.panels;
+    if (panels != NULL) {
+        const tdm_panel_record record = record_of(w);
+        panels->ops->put(panels, &record, w->packed);
+    }
+}
+
+/* ---- filling ---- */
 
 /* From now on a plain matrix of its own. */
 static void become_brain_halves(tdm_weight *w) {
@@ -143,7 +225,10 @@ tdm_status tdm_cpu_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *e
     if (w.columns != NULL) {
         TDM_TRY(note_columns(cpu, err));
     }
-    if (w.packed_bytes > 0) {
+    if (how == PACKING_PANELS) {
+        TDM_TRY(take_panels(cpu, &w, err));
+    }
+    if (w.packed_bytes > 0 && w.packed == NULL) {
         w.packed = tdm_mem_alloc_aligned(cpu->alloc, w.packed_bytes, 64);
         if (w.packed == NULL) {
             return tdm_fail_nomem(err, "a packed weight");
@@ -151,7 +236,10 @@ tdm_status tdm_cpu_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *e
     }
     pack_run run = {.cpu = cpu, .weight = &w};
     if (how == PACKING_PANELS) {
-        tdm_team_run(be->team, pack_member, &run);
+        if (!w.is_packed_lent) {
+            tdm_team_run(be->team, pack_member, &run);
+            put_panels(cpu, &w);
+        }
         if (w.is_transient) {
             forget_lent(&w);
         }
@@ -166,6 +254,8 @@ tdm_status tdm_cpu_weight_init(tdm_backend *be, tdm_weight *weight, tdm_error *e
 }
 
 void tdm_cpu_weight_deinit(tdm_backend *be, tdm_weight *weight) {
-    tdm_mem_free_aligned(tdm_cpu_of(be)->alloc, weight->packed, weight->packed_bytes, 64);
+    if (!weight->is_packed_lent) {
+        tdm_mem_free_aligned(tdm_cpu_of(be)->alloc, weight->packed, weight->packed_bytes, 64);
+    }
     *weight = (tdm_weight){0};
 }

@@ -13,6 +13,7 @@ void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row
 void tdm_avx2_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);
 void tdm_avx2_layout(tdm_weight *weight, bool is_mapped);
 void tdm_avx2_pack(const tdm_weight *weight, int64_t panel0, int64_t panel1);
+extern const tdm_panel_layout TDM_AVX2_PANELS;
 /* Eight rows from row0 opened into scratch, whatever the form; see panel_inl.h. */
 void tdm_avx2_open(const tdm_weight *w, int64_t row0, void *out);
 void tdm_avx2_rms_norm(float *out, const float *x, const float *w, int64_t dim, float eps);

@@ -9,6 +9,7 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
     kernels->quantize = tdm_avx2_quantize;
     kernels->layout = tdm_avx2_layout;
     kernels->pack = tdm_avx2_pack;
+    kernels->panels = &TDM_AVX2_PANELS;
     kernels->rms_norm = tdm_avx2_rms_norm;
     kernels->layer_norm = tdm_avx2_layer_norm;
     kernels->rope = tdm_avx2_rope;

@@ -8,6 +8,10 @@
 #include "backend/cpu/avx2/panel_inl.h"
 #include "base/arith.h"
 
+/* Every x86 set reads these panels. The version goes up with any change of a packed byte, of a form's
+ * number or of a decoder in tensor/: tests/unit/backend_cpu/test_panels.c notices. */
+const tdm_panel_layout TDM_AVX2_PANELS = {"x86-rows8", 1};
+
 /* Blocks of 32 that share a scale. */
 static int32_t period_of(const tdm_weight *w) {
     if (w->mode != TDM_WEIGHT_PLAIN) {
