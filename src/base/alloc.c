@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The system allocator, the tracker, arenas and pools. The only file that calls malloc. */
+#define _DEFAULT_SOURCE 1 /* madvise, MADV_HUGEPAGE */
 #include "base/alloc.h"
 
 #include "base/arith.h"
@@ -8,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_ASAN 1
@@ -25,6 +27,24 @@
 #define UNPOISON(ptr, bytes) ((void)(ptr), (void)(bytes))
 #endif
 
+/* Large blocks begin at a huge page and ask for such pages: their first touch costs a third of that
+ * of small ones, and reading them misses fewer translations. The system may say no. */
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static void *allocate(size_t bytes, size_t align) {
+    void *ptr = NULL;
+    if (bytes < 2 * HUGE_PAGE) {
+        return align <= TDM_ALIGN_DEFAULT                ? malloc(bytes)
+               : posix_memalign(&ptr, align, bytes) == 0 ? ptr
+                                                         : NULL;
+    }
+    if (posix_memalign(&ptr, align > HUGE_PAGE ? align : HUGE_PAGE, bytes) != 0) {
+        return NULL;
+    }
+    (void)madvise(ptr, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+    return ptr;
+}
+
 static void *system_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align) {
     void *grown = NULL;
     (void)ctx;
@@ -34,13 +54,11 @@ static void *system_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_by
         errno = saved;
         return NULL;
     }
-    if (align <= TDM_ALIGN_DEFAULT) {
+    if (ptr != NULL && align <= TDM_ALIGN_DEFAULT) {
         return realloc(ptr, new_bytes);
     }
-    if (posix_memalign(&grown, align, new_bytes) != 0) {
-        return NULL;
-    }
-    if (ptr != NULL) {
+    grown = allocate(new_bytes, align);
+    if (ptr != NULL && grown != NULL) {
         memcpy(grown, ptr, old_bytes < new_bytes ? old_bytes : new_bytes);
         free(ptr);
     }

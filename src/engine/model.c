@@ -126,9 +126,6 @@ static tdm_status load_graph(tdm_model *model, const tdm_graph_options *options,
     if (status == TDM_OK && model->panels != NULL) {
         tdm_panel_cache_save(model->panels);
     }
-    if (status == TDM_OK) {
-        tdm_checkpoint_forget(model->checkpoint); /* what was read to pack it */
-    }
     return status;
 }
 
@@ -213,7 +210,9 @@ static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model
     TDM_TRY(tdm_model_config_read(&model->config, model->checkpoint, e));
     TDM_TRY(tdm_generation_config_read(&model->generation_config, model->checkpoint, e));
     TDM_TRY(open_graph(model, options, is_plan, e));
-    return open_text(model, e);
+    TDM_TRY(open_text(model, e));
+    tdm_checkpoint_forget(model->checkpoint); /* what was read to pack weights and copy words */
+    return TDM_OK;
 }
 
 static void close_parts(tdm_model *model) {

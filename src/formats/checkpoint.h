@@ -62,7 +62,7 @@ typedef struct tdm_checkpoint_digest {
     uint64_t content;
 } tdm_checkpoint_digest;
 void tdm_checkpoint_digest_take(const tdm_checkpoint *checkpoint, tdm_checkpoint_digest *out);
-/* The tensors will not be read soon: their pages may leave memory. They read as before. */
+/* Little of the files will be read soon: their pages may leave memory. They read as before. */
 void tdm_checkpoint_forget(const tdm_checkpoint *checkpoint);
 /* What was odd but allowed (holes, trailing bytes), one sentence each. */
 size_t tdm_checkpoint_n_warnings(const tdm_checkpoint *checkpoint);

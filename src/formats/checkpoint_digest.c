@@ -52,9 +52,8 @@ void tdm_checkpoint_digest_take(const tdm_checkpoint *checkpoint, tdm_checkpoint
 void tdm_checkpoint_forget(const tdm_checkpoint *checkpoint) {
     for (size_t i = 0; i < checkpoint->n_parts; i++) {
         const tdm_blob *blob = &checkpoint->parts[i].blob;
-        const size_t begin = data_begin(checkpoint, i);
         if (blob->data != NULL && blob->fs->forget != NULL) {
-            blob->fs->forget(blob->fs->ctx, blob->data + begin, blob->bytes - begin);
+            blob->fs->forget(blob->fs->ctx, blob->data, blob->bytes);
         }
     }
 }

@@ -5,6 +5,7 @@
 #include "text/spm.h"
 
 #include "text/stitch.h"
+#include "text/tokenizer.h"
 
 #include "base/utf8.h"
 
@@ -32,6 +33,14 @@ static bool is_before(const candidate *a, const candidate *b) {
 
 #include "text/merge_heap_tmpl.h"
 
+static int32_t find_word(const tdm_spm *spm, const char *text, size_t len) {
+    const int32_t id = tdm_text_map_find(spm->words, text, len);
+    const bool is_plain =
+        id >= 0 && (spm->kinds[id] == TDM_TOKEN_NORMAL || spm->kinds[id] == TDM_TOKEN_USER ||
+                    spm->kinds[id] == TDM_TOKEN_UNUSED);
+    return is_plain ? id : -1;
+}
+
 static tdm_status push_pair(const tdm_spm *spm, const char *text, tdm_bpe_scratch *scratch,
                             uint32_t left) {
     const tdm_bpe_symbol *s = symbols_of(scratch);
@@ -39,8 +48,7 @@ static tdm_status push_pair(const tdm_spm *spm, const char *text, tdm_bpe_scratc
         return TDM_OK;
     }
     const uint32_t right = s[left].next;
-    const int32_t id =
-        tdm_text_map_find(spm->words, text + s[left].begin, s[right].end - s[left].begin);
+    const int32_t id = find_word(spm, text + s[left].begin, s[right].end - s[left].begin);
     if (id < 0) {
         return TDM_OK;
     }
@@ -96,8 +104,7 @@ static tdm_status resolve(const tdm_spm *spm, const char *text, tdm_bpe_scratch 
     for (uint32_t i = 0; i != NONE; i = s[i].next) {
         tdm_bpe_symbol symbol = s[i];
         if (symbol.id < 0) {
-            symbol.id =
-                tdm_text_map_find(spm->words, text + symbol.begin, symbol.end - symbol.begin);
+            symbol.id = find_word(spm, text + symbol.begin, symbol.end - symbol.begin);
         }
         if (symbol.id >= 0) {
             TDM_TRY(tdm_buf_append(&scratch->heap, &symbol, sizeof(symbol)));

@@ -9,10 +9,12 @@
 #include "text/bpe.h"
 
 typedef struct tdm_spm {
-    const tdm_text_map *words; /* spellings that text may become: no control, unknown, byte token */
-    const float *scores;       /* [n_vocab], finite */
-    int32_t byte_ids[256];     /* <0xNN>; -1: none */
-    int32_t unk_id;            /* for a byte that has no token; -1: it vanishes */
+    const tdm_text_map *words; /* every spelling */
+    const uint8_t
+        *kinds; /* [n_vocab] tdm_token_kind: text becomes no control, unknown, byte token */
+    const float *scores;   /* [n_vocab], finite */
+    int32_t byte_ids[256]; /* <0xNN>; -1: none */
+    int32_t unk_id;        /* for a byte that has no token; -1: it vanishes */
 } tdm_spm;
 
 /* Splits text, len in [1, 2^31), into tokens, left in scratch as by tdm_bpe_encode. Errors:

@@ -43,9 +43,29 @@ static bool text_is(const tdm_text_ref *text, const char *want) {
 
 /* Vocabulary */
 
+#define EMPTY_NAME_MAX 32
+
+/* What all spellings take, each with its NUL. */
+static tdm_status measure_tokens(reader *r, const tdm_gguf_array_ref *list, size_t *out_bytes) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < list->n; i++) {
+        tdm_gguf_text text = {NULL, 0};
+        if (!tdm_gguf_ref_text(list, i, &text)) {
+            return refuse_at(r, TDM_E_FORMAT, KEY("tokens"), i, "a token is no text");
+        }
+        if (text.len > TDM_TOKEN_BYTES_MAX) {
+            return refuse_at(r, TDM_E_LIMIT, KEY("tokens"), i, "a token has more than 1024 bytes");
+        }
+        bytes += text.len > 0 ? text.len + 1 : EMPTY_NAME_MAX; /* bounded: 2^24 of 4096 */
+    }
+    *out_bytes = bytes;
+    return TDM_OK;
+}
+
 static tdm_status read_tokens(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     tdm_gguf_array_ref list;
+    size_t bytes = 0;
     if (!tdm_gguf_array_find(r->gguf, KEY("tokens"), &list) || list.type != TDM_GGUF_STRING) {
         return tdm_gguf_refuse(r, TDM_E_FORMAT, KEY("tokens"),
                                "the vocabulary is no list of texts");
@@ -55,20 +75,24 @@ static tdm_status read_tokens(reader *r) {
                                "the vocabulary has no token, or more than 2^24");
     }
     TDM_TRY(tdm_tokenizer_reserve(t, (int32_t)list.n, r->err));
+    TDM_TRY(measure_tokens(r, &list, &bytes));
+    char *at = tdm_arena_alloc(&t->arena, bytes, 1);
+    if (at == NULL) {
+        return tdm_fail_nomem(r->err, "a vocabulary");
+    }
     for (size_t i = 0; i < list.n; i++) {
         tdm_gguf_text text = {NULL, 0};
-        char empty[32];
-        if (!tdm_gguf_ref_text(&list, i, &text)) {
-            return refuse_at(r, TDM_E_FORMAT, KEY("tokens"), i, "a token is no text");
-        }
-        if (text.len > TDM_TOKEN_BYTES_MAX) {
-            return refuse_at(r, TDM_E_LIMIT, KEY("tokens"), i, "a token has more than 1024 bytes");
-        }
-        if (text.len == 0) { /* the peer's name for it keeps spellings apart */
+        char empty[EMPTY_NAME_MAX];
+        (void)tdm_gguf_ref_text(&list, i, &text); /* measure_tokens has seen it */
+        if (text.len == 0) {                      /* the peer's name for it keeps spellings apart */
             text.len = (size_t)snprintf(empty, sizeof(empty), "[EMPTY_%zu]", i);
             text.data = empty;
         }
-        TDM_TRY(tdm_tokenizer_spell(t, (int32_t)i, text.data, text.len, r->err));
+        memcpy(at, text.data, text.len);
+        at[text.len] = '\0';
+        t->spellings[i] = (tdm_text_ref){at, (uint32_t)text.len};
+        t->pieces[i] = t->spellings[i];
+        at += text.len + 1;
     }
     const int32_t twice = tdm_text_map_put_all(&t->by_spelling, t->n_vocab);
     return twice < 0
@@ -491,8 +515,8 @@ static tdm_status read_characters(reader *r) {
 static tdm_status read_spm(reader *r) {
     tdm_tokenizer *t = r->tokenizer;
     bool adds_prefix = true;
-    t->spm.words = &t->by_bytes;
-    TDM_TRY(tdm_gguf_map_words(r));
+    t->spm.words = &t->by_spelling;
+    t->spm.kinds = t->kinds;
     t->spm.unk_id = t->unk;
     (void)tdm_gguf_get_bool(r->gguf, KEY("add_space_prefix"), &adds_prefix);
     TDM_TRY(tdm_gguf_read_scores(r, &t->spm.scores));

@@ -11,19 +11,21 @@
 tdm_status tdm_text_map_init(tdm_text_map *map, tdm_arena *arena, const tdm_text_ref *texts,
                              size_t n) {
     size_t n_slots = 16;
+    size_t bytes = 0;
     memset(map, 0, sizeof(*map));
     while (n_slots / 2 < n) {
         if (!tdm_mul_size(n_slots, 2, &n_slots)) {
             return TDM_E_NOMEM;
         }
     }
-    map->slots = tdm_arena_calloc(arena, n_slots, sizeof(map->slots[0]));
+    if (!tdm_mul_size(n_slots, sizeof(map->slots[0]), &bytes)) {
+        return TDM_E_NOMEM;
+    }
+    map->slots = tdm_arena_alloc(arena, bytes, TDM_ALIGN_DEFAULT);
     if (map->slots == NULL) {
         return TDM_E_NOMEM;
     }
-    for (size_t i = 0; i < n_slots; i++) {
-        map->slots[i].id = -1;
-    }
+    memset(map->slots, 0xFF, bytes); /* every id is -1 */
     map->mask = n_slots - 1;
     map->texts = texts;
     return TDM_OK;

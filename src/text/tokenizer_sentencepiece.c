@@ -299,15 +299,16 @@ static tdm_status make_unigram(tdm_gguf_reader *r, const settings *s, const floa
 static tdm_status make_model(tdm_gguf_reader *r, const settings *s, const float *scores) {
     tdm_tokenizer *t = r->tokenizer;
     t->unk = s->unk < t->n_vocab ? s->unk : -1;
-    TDM_TRY(tdm_gguf_map_words(r));
     if (s->model_type == 2) {
         t->model = TDM_MODEL_SPM;
-        t->spm.words = &t->by_bytes;
+        t->spm.words = &t->by_spelling;
+        t->spm.kinds = t->kinds;
         t->spm.scores = scores;
         t->spm.unk_id = t->unk;
         tdm_gguf_find_bytes(t, t->spm.byte_ids);
     } else {
         t->model = TDM_MODEL_UNIGRAM;
+        TDM_TRY(tdm_gguf_map_words(r));
         TDM_TRY(make_unigram(r, s, scores));
     }
     TDM_TRY(make_normalizers(r, s));
