@@ -6,16 +6,16 @@ _tandem() {
         return
     fi
     case $verb in
-    generate) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --prompt --file --ids --max-tokens --chat --raw --system --tools --temp --top-k --top-p --min-p --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --mirostat --mirostat-tau --mirostat-eta --logit-bias --seed --stop --ignore-eos --show-special --logprobs --template-name" ;;
-    chat) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --max-tokens --system --temp --top-k --top-p --min-p --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --mirostat --mirostat-tau --mirostat-eta --logit-bias --seed --stop --ignore-eos --show-special --template-name" ;;
+    generate) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --panel-cache --prompt --file --ids --max-tokens --chat --raw --system --tools --temp --top-k --top-p --min-p --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --mirostat --mirostat-tau --mirostat-eta --logit-bias --seed --stop --ignore-eos --show-special --logprobs --template-name" ;;
+    chat) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --panel-cache --max-tokens --system --temp --top-k --top-p --min-p --top-n-sigma --xtc-probability --xtc-threshold --repetition-penalty --presence-penalty --frequency-penalty --penalty-window --dry-multiplier --dry-base --dry-allowed-length --mirostat --mirostat-tau --mirostat-eta --logit-bias --seed --stop --ignore-eos --show-special --template-name" ;;
     tokenize) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device --no-special --no-parse-special --offsets" ;;
     detokenize) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device" ;;
     template) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device --template --template-name --no-generation-prompt --var" ;;
     explain) words="--help --json --verbose --quiet --no-color --progress --threads --isa --device --template --template-name --no-generation-prompt --var" ;;
-    score) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --ids --text --chunk --top" ;;
-    embed) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --prompt --file --ids --pooling --dimensions --no-normalize --prompt-name --instruct" ;;
-    golden) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --chunk --model --mates --bound --dump" ;;
-    bench) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --n-prompt --n-gen --n-depth --n-seq --repeats --probe --formats --format --weight-mb" ;;
+    score) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --panel-cache --ids --text --chunk --top" ;;
+    embed) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --panel-cache --prompt --file --ids --pooling --dimensions --no-normalize --prompt-name --instruct" ;;
+    golden) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --panel-cache --chunk --model --mates --bound --dump" ;;
+    bench) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --panel-cache --n-prompt --n-gen --n-depth --n-seq --repeats --probe --formats --format --weight-mb" ;;
     inspect) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device" ;;
     fit) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --parallel --memory" ;;
     quantize) words="--help --json --verbose --quiet --no-color --progress --threads --bits --group --mode --recipe --gguf --shard-mib --kl-text --no-kl" ;;
