@@ -78,8 +78,8 @@ static void nothing(void *arg, int32_t idx, int32_t n) {
 
 /* Microseconds of a phase in which nobody has anything to do: awake, and after a sleep. */
 static void measure_waits(const probe_job *job, double *out_barrier_us, double *out_wake_us) {
-    *out_barrier_us = INFINITY;
-    *out_wake_us = INFINITY;
+    *out_barrier_us = HUGE_VAL;
+    *out_wake_us = HUGE_VAL;
     for (int r = 0; r < REPEATS; r++) {
         int64_t start = now_ns(job);
         for (int i = 0; i < WAITS; i++) {

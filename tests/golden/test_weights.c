@@ -46,9 +46,9 @@ static void goldens_close(goldens *g) {
 }
 
 static const tdm_tensor_view *view_of(const goldens *g, const char *base, const char *part) {
-    char name[96];
+    char name[128];
     size_t idx = 0;
-    (void)snprintf(name, sizeof name, "%s.%s", base, part);
+    (void)snprintf(name, sizeof name, "%.95s.%s", base, part);
     return tdm_safetensors_find(g->tensors, name, &idx)
                ? tdm_safetensors_tensor_view(g->tensors, idx)
                : NULL;
