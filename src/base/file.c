@@ -214,13 +214,30 @@ static void system_unmap(void *ctx, const uint8_t *data, size_t bytes) {
     }
 }
 
-static void system_forget(void *ctx, const uint8_t *data, size_t bytes) {
+/* Pages that a range touches, or only those that lie inside it. */
+static void advise(const uint8_t *data, size_t bytes, bool is_inside, int advice) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
-    const uintptr_t end = ((uintptr_t)data + bytes) / page * page;
+    const uintptr_t grow = page - 1;
+    const uintptr_t begin = ((uintptr_t)data + (is_inside ? grow : 0)) / page * page;
+    const uintptr_t end = ((uintptr_t)data + bytes + (is_inside ? 0 : grow)) / page * page;
+    if (data != NULL && begin < end) {
+        (void)madvise((void *)begin, end - begin, advice);
+    }
+}
+
+static void system_forget(void *ctx, const uint8_t *data, size_t bytes) {
     (void)ctx;
-    if (data != NULL && begin < end) { /* whole pages; a private mapping of a file reads it again */
-        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+    advise(data, bytes, true, MADV_DONTNEED); /* a private mapping of a file reads it again */
+}
+
+#define NEED_PIECE ((size_t)1 << 20)
+
+static void system_need(void *ctx, const uint8_t *data, size_t bytes) {
+    (void)ctx;
+    /* In pieces: other threads' mappings wait for each. Linux 5.14; older ones refuse. */
+    for (size_t at = 0; at < bytes; at += NEED_PIECE) {
+        const size_t left = bytes - at;
+        advise(data + at, left < NEED_PIECE ? left : NEED_PIECE, false, MADV_POPULATE_READ);
     }
 }
 
@@ -342,6 +359,7 @@ static const tdm_fs SYSTEM_FS = {
     .map = system_map,
     .unmap = system_unmap,
     .forget = system_forget,
+    .need = system_need,
     .close = system_close,
     .rename = system_rename,
     .unlink = system_unlink,

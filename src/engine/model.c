@@ -210,6 +210,33 @@ static tdm_status open_text(tdm_model *model, tdm_error *err) {
     return open_templates(model, err);
 }
 
+/* The text side on this thread; the pages of packed weights on another, where there is one. */
+typedef struct rest_run {
+    tdm_model *model;
+    tdm_status status;
+    tdm_error *err;
+} rest_run;
+
+static void rest_member(void *arg, int32_t idx, int32_t n_members) {
+    rest_run *run = arg;
+    if (idx == 0) {
+        run->status = open_text(run->model, run->err);
+    }
+    if (idx == n_members - 1 && run->model->panels != NULL) {
+        tdm_panel_cache_need(run->model->panels);
+    }
+}
+
+static tdm_status open_rest(tdm_model *model, tdm_error *err) {
+    rest_run run = {model, TDM_OK, err};
+    if (model->panels != NULL && model->backend->team != NULL) {
+        tdm_team_run(model->backend->team, rest_member, &run);
+    } else {
+        rest_member(&run, 0, 1);
+    }
+    return run.status;
+}
+
 static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model_options *options,
                              bool is_plan, tdm_error *err) {
     const tdm_checkpoint_options checkpoint_options = {.log = &model->log,
@@ -224,7 +251,7 @@ static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model
     TDM_TRY(tdm_model_config_read(&model->config, model->checkpoint, e));
     TDM_TRY(tdm_generation_config_read(&model->generation_config, model->checkpoint, e));
     TDM_TRY(open_graph(model, options, is_plan, e));
-    TDM_TRY(open_text(model, e));
+    TDM_TRY(open_rest(model, e));
     tdm_checkpoint_forget(model->checkpoint); /* what was read to pack weights and copy words */
     return TDM_OK;
 }

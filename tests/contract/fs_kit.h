@@ -309,8 +309,11 @@ static inline void fs_kit_append(const fs_kit *kit) {
     assert_int_equal(blob.bytes, 6);
     fs->forget(fs->ctx, blob.data, blob.bytes);
     assert_memory_equal(blob.data, "0123ab", 6);
+    fs->need(fs->ctx, blob.data, blob.bytes);
+    assert_memory_equal(blob.data, "0123ab", 6);
     tdm_blob_close(&blob);
     fs->forget(fs->ctx, NULL, 0);
+    fs->need(fs->ctx, NULL, 0);
     fs_kit_remove(kit, "a");
 }
 
