@@ -106,6 +106,7 @@ typedef struct tdm_cpu_kernels {
      * tdm_cpu_scratch_bytes of n_in. */
     void (*linear_f32)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                        int64_t tok1, void *scratch);
+    bool has_e4m3; /* linear_f32 reads E4M3 rows as fast as memory gives them */
     void (*linear_i8)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                       int64_t tok1, void *scratch);
     /* The same for groups of tokens [group0, group1) of a packed weight, within the bounds above;

@@ -11,6 +11,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     if(avx512_sources)
         set_source_files_properties(${avx512_sources} PROPERTIES COMPILE_OPTIONS
             "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni")
+        set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/e4m3.c
+            APPEND PROPERTY COMPILE_OPTIONS "-mavx512vbmi")
     endif()
     file(GLOB amx_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/amx/*.c)
     set_source_files_properties(${amx_sources} PROPERTIES COMPILE_OPTIONS

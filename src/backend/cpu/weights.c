@@ -12,7 +12,7 @@
 typedef enum packing {
     PACKING_NONE,
     PACKING_PANELS, /* by kernels.pack */
-    PACKING_WIDEN,  /* mxfp8 as BF16 */
+    PACKING_WIDEN,  /* mxfp8 as BF16, where a set is slow with its codes */
     PACKING_COPY    /* lent tensors, in their own layout */
 } packing;
 
@@ -24,9 +24,8 @@ static packing packing_of(const tdm_cpu *cpu, const tdm_weight *w) {
     if (w->is_transient) {
         return PACKING_COPY;
     }
-    return w->mode == TDM_WEIGHT_MXFP8 && !is_mapped && cpu->base.tier != TDM_TIER_REFERENCE
-               ? PACKING_WIDEN
-               : PACKING_NONE;
+    bool is_slow = cpu->base.tier != TDM_TIER_REFERENCE && !cpu->kernels.has_e4m3;
+    return w->mode == TDM_WEIGHT_MXFP8 && !is_mapped && is_slow ? PACKING_WIDEN : PACKING_NONE;
 }
 
 /* Codes, scales and biases of a weight behind each other. */

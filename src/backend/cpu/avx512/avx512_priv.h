@@ -20,4 +20,8 @@ void tdm_avx512_linear_i8_pairs(const tdm_cpu_linear_job *job, int64_t row0, int
 void tdm_avx512_linear_i8_single(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                                  int64_t tok0, int64_t tok1, void *scratch);
 
+/* avx2's, but for few tokens and E4M3 rows; wants VBMI. */
+void tdm_avx512_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                           int64_t tok1, void *scratch);
+
 #endif

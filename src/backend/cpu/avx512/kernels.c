@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The AVX-512 set (F, BW, DQ, VL, VNNI): replaces the int8 products and keeps the rest of AVX2. */
+ * The AVX-512 set (F, BW, DQ, VL, VNNI): replaces the int8 products, with VBMI those of E4M3 rows too,
+ * and keeps the rest of AVX2. */
 #include "backend/cpu/avx512/avx512_priv.h"
 
 void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
@@ -8,5 +9,9 @@ void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
     kernels->linear_i8 =
         __builtin_cpu_is("intel") ? tdm_avx512_linear_i8_pairs : tdm_avx512_linear_i8;
     kernels->linear_i8_wide = tdm_avx512_linear_i8_wide;
+    if (__builtin_cpu_supports("avx512vbmi")) {
+        kernels->linear_f32 = tdm_avx512_linear_f32;
+        kernels->has_e4m3 = true;
+    }
     kernels->peaks[TDM_PEAK_INT8] = tdm_avx512_peak_int8;
 }
