@@ -27,7 +27,7 @@ typedef struct tdm_block32 {
     int32_t min[2]; /* 1 but for INT_MIN */
     float d[2];     /* equal but for PAIR */
     float m;
-    float unit; /* IQ1 and IQ2 types: d[h] is unit * odd[h], exactly, and unit an f16 over 8 */
+    float unit; /* IQ1, IQ2, IQ3_XXS: d[h] is unit * odd[h], exactly; unit an f16 over 8 (4) */
     int32_t odd[2];
 } tdm_block32;
 

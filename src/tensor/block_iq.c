@@ -86,8 +86,11 @@ void tdm_iq3_xxs_decode(const uint8_t *p, int j, tdm_block32 *out) {
         unsigned signs = even_signs((word >> (7 * (g / 2))) & 127u);
         four(TDM_IQ3_XXS_GRID[p[2 + 8 * j + g]], false, signs >> (4 * (g & 1)), out->w + 4 * g);
     }
-    out->d[0] = tdm_f16_to_f32(tdm_load_u16(p)) * (0.5f + (float)(word >> 28)) * 0.5f;
-    out->d[1] = out->d[0];
+    out->unit = tdm_f16_to_f32(tdm_load_u16(p)) * 0.25f; /* d * (0.5 + scale) * 0.5 */
+    for (int h = 0; h < 2; ++h) {
+        out->odd[h] = (int32_t)(2 * (word >> 28) + 1);
+        out->d[h] = out->unit * (float)out->odd[h];
+    }
 }
 
 void tdm_iq3_s_decode(const uint8_t *p, int j, tdm_block32 *out) {

@@ -8,11 +8,12 @@
  *     form        integers      scales                              made from
  *     B1          2 * bit - 1   f32 for each period of blocks       Q1_0
  *     C2          2 bits - 1    the same                            TQ1_0 TQ2_0 Q2_0
- *     A2 .. A6    2 to 6 bits   the same, and f32 mins              affine of 1 to 6 bits
+ *     A1 .. A6    1 to 6 bits   the same, and f32 mins              affine of 1 to 6 bits
  *     A8          bytes + 128   the same, and f32 mins              affine of 8 bits
  *     IQ4 E2M1    table of 16   f32 for each block                  IQ4_NL IQ4_XS, MXFP4 of both kinds
  *     E2M1_PAIR   table of 16   f32 for each half block             NVFP4 of both kinds
- *     IQ3         table of 16   f32 for each block                  IQ3_XXS, IQ3_S
+ *     IQ3_XXS     table of 16   u8 for each block under f16         itself
+ *     IQ3_S       table of 16   f32 for each block                  itself
  *     IQ2 (_PAIR) table of 8    u8 for each block (half) under f16  IQ2_XXS, IQ2_XS IQ2_S
  *     IQ1 (_PAIR) 8 (2 bits - 1) + or - 1 for each 32 (8), scales as IQ2: IQ1_S, IQ1_M
  *     Q2_K Q3_K   2 and 4 bits  integers for each half, f16 for 8   themselves */
@@ -36,6 +37,7 @@ enum {
     FORM_Q6_K = TDM_DTYPE_Q6_K,
     FORM_C2 = TDM_DTYPE_COUNT,
     FORM_B1,
+    FORM_A1,
     FORM_A2,
     FORM_A4,
     FORM_A5,
@@ -67,6 +69,7 @@ enum {
     X(Q6_K)                                                                                        \
     X(C2)                                                                                          \
     X(B1)                                                                                          \
+    X(A1)                                                                                          \
     X(A2)                                                                                          \
     X(A4)                                                                                          \
     X(A5)                                                                                          \
@@ -90,6 +93,7 @@ TDM_INLINE int form_is_stored(int form) {
 TDM_INLINE int form_bits(int form) {
     switch (form) {
     case FORM_B1:
+    case FORM_A1:
         return 1;
     case FORM_Q2_K:
     case FORM_C2:
@@ -154,7 +158,7 @@ TDM_INLINE int form_zero(int form) {
 /* An f32 min for each block. */
 TDM_INLINE int form_has_min(int form) {
     return form == FORM_Q4_1 || form == FORM_Q5_1 || form == FORM_Q4_K || form == FORM_Q5_K ||
-           (form >= FORM_A2 && form <= FORM_A8);
+           (form >= FORM_A1 && form <= FORM_A8);
 }
 
 /* Integer scales of the halves. */
@@ -169,7 +173,13 @@ TDM_INLINE int form_is_pair(int form) {
 
 /* u8 scales under an f16 one, of the block or of its halves. */
 TDM_INLINE int form_has_odd(int form) {
-    return form == FORM_IQ2 || form == FORM_IQ2_PAIR || form_is_ternary(form);
+    return form == FORM_IQ2 || form == FORM_IQ2_PAIR || form == FORM_IQ3_XXS ||
+           form_is_ternary(form);
+}
+
+/* How many units of those scales the f16 is. */
+TDM_INLINE float form_unit(int form) {
+    return form == FORM_IQ3_XXS ? 4.0f : 8.0f;
 }
 
 /* u8 scales and mins under f16 ones. */

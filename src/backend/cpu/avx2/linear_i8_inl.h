@@ -68,7 +68,7 @@ TDM_INLINE void heads_load(int form, const uint8_t *p, __m256 *out_d, __m256 *ou
         *out_m = _mm256_cvtph_ps(load128(p + 16));
     }
     if (form_has_odd(form)) {
-        *out_d = _mm256_mul_ps(*out_d, _mm256_set1_ps(0.125f));
+        *out_d = _mm256_mul_ps(*out_d, _mm256_set1_ps(1.0f / form_unit(form)));
     }
     if (form == FORM_Q2_K) { /* subtracted by its format */
         *out_m = _mm256_xor_ps(*out_m, _mm256_set1_ps(-0.0f));

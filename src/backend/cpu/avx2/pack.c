@@ -31,7 +31,7 @@ static int32_t period_of(const tdm_weight *w) {
 }
 
 static int form_of_grouped(const tdm_weight *w) {
-    static const int8_t AFFINE[9] = {0,       FORM_A2, FORM_A2, FORM_A4, FORM_A4,
+    static const int8_t AFFINE[9] = {0,       FORM_A1, FORM_A2, FORM_A4, FORM_A4,
                                      FORM_A5, FORM_A6, FORM_A8, FORM_A8};
     switch (w->mode) {
     case TDM_WEIGHT_AFFINE:
@@ -115,7 +115,7 @@ TDM_INLINE void pack_bits(int bits, const __m256i v[8], uint8_t *p) {
         }
         return;
     }
-    if (bits == 1) { /* held as 0 or 2 */
+    if (bits == 1) { /* 0 or 2 */
         pack_plane(v, 1, out);
         return;
     }
@@ -292,7 +292,7 @@ static void put_head(int form, const tdm_block32 blocks[8], uint8_t *p) {
                 put_f32(p + 32, r, blocks[r].m);
             }
         } else if (form_has_odd(form)) {
-            put_f16(p, r, blocks[r].unit * 8.0f);
+            put_f16(p, r, blocks[r].unit * form_unit(form));
         } else { /* Q2_K, Q3_K */
             put_f16(p, r, blocks[r].d[0]);
             if (form == FORM_Q2_K) {
@@ -348,6 +348,9 @@ static void pack_any(const tdm_weight *w, int64_t panel) {
             p += packed_head(form);
         }
         gather_ints(form, form_has_table(form) || form_is_ternary(form) ? codes : NULL, blocks, v);
+        for (int j = 0; j < 8 && form == FORM_A1; ++j) {
+            v[j] = _mm256_add_epi8(v[j], v[j]);
+        }
         pack_bits(form_bits(form), v, p);
         put_scales(form, blocks, p + packed_ints(form));
         if (form_is_ternary(form)) {

@@ -133,6 +133,9 @@ TDM_INLINE __m256i panel_read(int form, int is_packed, int is_flipped, const uin
     if (!is_packed || bits == 8) {
         return load256(p + 32 * j);
     }
+    if (form == FORM_A1) {
+        return _mm256_and_si256(_mm256_srli_epi16(load256(p), j), _mm256_set1_epi8(1));
+    }
     if (bits == 1) {
         __m256i c = load256(p);
         c = j == 0 ? _mm256_slli_epi16(c, 1) : _mm256_srli_epi16(c, j - 1);

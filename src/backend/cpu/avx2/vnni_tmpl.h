@@ -39,15 +39,17 @@ TDM_INLINE __m256i dot_masked(__m256i sum, __m256i v, int mask, const int8_t *q)
 TDM_INLINE void narrow_sums(int form, const uint8_t *p, const int8_t *q, __m256i *out_first,
                             __m256i *out_last) {
     const __m256i zero = _mm256_setzero_si256();
-    if (form_bits(form) == 1) { /* of 0 or 2 */
+    if (form_bits(form) == 1) { /* of 0 or 2, in A1 of 0 or 1 */
         __m256i v = load256(p);
         __m256i u = _mm256_srli_epi16(v, 4);
         __m256i a[4];
         for (int i = 0; i < 4; ++i) {
             a[i] = dot_masked(dot_masked(zero, v, 1 << i, q + 4 * i), u, 1 << i, q + 4 * (i + 4));
         }
-        a[0] = _mm256_add_epi32(_mm256_slli_epi32(a[0], 1), a[1]);
-        a[2] = _mm256_add_epi32(_mm256_srai_epi32(a[2], 1), _mm256_srai_epi32(a[3], 2));
+        const int off = form == FORM_A1;
+        a[0] = off ? a[0] : _mm256_slli_epi32(a[0], 1);
+        a[0] = _mm256_add_epi32(a[0], _mm256_srai_epi32(a[1], off));
+        a[2] = _mm256_add_epi32(_mm256_srai_epi32(a[2], 1 + off), _mm256_srai_epi32(a[3], 2 + off));
         *out_first = a[0];
         *out_last = a[2];
         return;

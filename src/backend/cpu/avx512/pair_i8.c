@@ -94,7 +94,10 @@ TDM_INLINE pair_scales pair_scales_at(int form, pair_at at, __m512 head_d, __m51
     pair_scales s = {.d = head_d, .m = head_m};
     const uint8_t *a = at.p[0] + packed_ints(form);
     const uint8_t *b = at.p[1] + packed_ints(form);
-    if (form_is_k45(form)) {
+    if (form_has_odd(form)) { /* IQ3_XXS: the others have no path here */
+        const __m128i both = _mm_unpacklo_epi64(load64(a), load64(b));
+        s.d = _mm512_mul_ps(head_d, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(both)));
+    } else if (form_is_k45(form)) {
         const __m128i low = _mm_unpacklo_epi64(load128(a), load128(b));
         const __m128i high = _mm_unpackhi_epi64(load128(a), load128(b));
         s.d = _mm512_mul_ps(head_d, _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(low)));
