@@ -56,12 +56,18 @@ const char *tdm_family_name_at(size_t idx) {
     return idx < N_FAMILIES ? FAMILIES[idx]->model_type : NULL;
 }
 
-static void list_known(char *out, size_t cap) {
+#define ALIKE_LETTERS 4 /* at the beginning of names that are told as near */
+
+/* Families whose names begin like name; empty when there are none. */
+static void list_alike(const char *name, char *out, size_t cap) {
     size_t used = 0;
+    out[0] = '\0';
     for (size_t i = 0; i < N_FAMILIES && used < cap; i++) {
-        int n =
-            snprintf(out + used, cap - used, "%s%s", i == 0 ? "" : ", ", FAMILIES[i]->model_type);
-        used += n > 0 ? (size_t)n : 0;
+        if (strncmp(FAMILIES[i]->model_type, name, ALIKE_LETTERS) == 0) {
+            int n = snprintf(out + used, cap - used, "%s%s", used == 0 ? "" : ", ",
+                             FAMILIES[i]->model_type);
+            used += n > 0 ? (size_t)n : 0;
+        }
     }
 }
 
@@ -84,19 +90,20 @@ const char *tdm_family_name_of(const tdm_model_config *config) {
 
 static tdm_status find_family(const tdm_model_config *config, const tdm_family **out,
                               tdm_error *err) {
-    char known[400];
+    char alike[128];
     for (size_t i = 0; i < N_FAMILIES; i++) {
         if (is_named(FAMILIES[i], config)) {
             *out = FAMILIES[i];
             return TDM_OK;
         }
     }
-    list_known(known, sizeof known);
+    list_alike(config->family, alike, sizeof alike);
     (void)tdm_fail(err, TDM_E_UNSUPPORTED, "unknown architecture \"%.80s\"", config->family);
     tdm_err_where(err, "%s",
                   config->container == TDM_CONTAINER_GGUF ? "general.architecture"
                                                           : "config.json: model_type");
-    tdm_err_remedy(err, "this build knows %s", known);
+    tdm_err_remedy(err, "docs/models.md lists the %zu families of this build%s%s", N_FAMILIES,
+                   alike[0] != '\0' ? "; near: " : "", alike);
     return TDM_E_UNSUPPORTED;
 }
 

@@ -263,8 +263,8 @@ TDM_NODISCARD tdm_status tdm_deepseek_spec_init(const tdm_model_config *config,
 TDM_NODISCARD tdm_status tdm_gemma_spec_init(const tdm_model_config *config, tdm_decoder_spec *spec,
                                              tdm_error *err);
 
-/* Finds config's family among the known ones and lets it fill spec. TDM_E_UNSUPPORTED names the
- * known families, or the field that the family does not honour. */
+/* Finds config's family among the known ones and lets it fill spec. TDM_E_UNSUPPORTED names near
+ * families, or the field that the family does not honour. */
 TDM_NODISCARD tdm_status tdm_graph_describe(const tdm_model_config *config, tdm_decoder_spec *spec,
                                             tdm_error *err);
 

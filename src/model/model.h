@@ -18,7 +18,7 @@ typedef struct tdm_graph_options {
 } tdm_graph_options;
 
 /* Builds the graph of checkpoint's family over backend. Borrows checkpoint and backend: both
- * outlive the graph. Errors: TDM_E_UNSUPPORTED (unknown family: the known ones are in remedy; a
+ * outlive the graph. Errors: TDM_E_UNSUPPORTED (unknown family: near ones are in remedy; a
  * storage type or a config value that this build does not run), TDM_E_FORMAT (a tensor is missing
  * or extra), TDM_E_SHAPE (a tensor has other dimensions than the config says), TDM_E_NOMEM,
  * TDM_E_CANCELLED. */

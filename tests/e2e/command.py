@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -54,11 +55,16 @@ class Result:
         return json.loads(self.err.decode("utf-8").strip().split("\n")[-1])["error"]
 
 
+# What the command keeps between runs is no business of the user's own folder.
+CACHE = tempfile.TemporaryDirectory(prefix="tandem-test-")
+
+
 def tandem(*arguments, stdin=b"", env=None):
     """Runs the command to its end."""
     start = time.monotonic()
     done = subprocess.run([TANDEM] + [str(a) for a in arguments], input=stdin, check=False,
-                          capture_output=True, timeout=SECONDS_MAX, env={**os.environ, **(env or {})})
+                          capture_output=True, timeout=SECONDS_MAX,
+                          env={**os.environ, "XDG_CACHE_HOME": CACHE.name, **(env or {})})
     return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
 
 

@@ -27,6 +27,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SUPPORT_LEN(array) (sizeof(array) / sizeof((array)[0]))
@@ -116,6 +117,13 @@ static inline bool support_exists(const char *path) {
             SUPPORT_SKIP("shared data absent: " rel);                                              \
         }                                                                                          \
     } while (0)
+
+/* Processor time of this process so far: what a test may judge on a machine that others use too. */
+static inline int64_t support_cpu_ns(void) {
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 /* A whole file with a NUL behind it, to be freed with free; NULL when it cannot be read. */
 static inline char *support_try_read_file(const char *path, size_t *out_bytes) {

@@ -124,7 +124,7 @@ static int32_t merge_naively(const char *text, char parts[8][8]) {
         int32_t at = -1;
         for (int32_t i = 0; i + 1 < n; i++) {
             char joined[16];
-            (void)snprintf(joined, sizeof(joined), "%s%s", parts[i], parts[i + 1]);
+            (void)snprintf(joined, sizeof(joined), "%.7s%.7s", parts[i], parts[i + 1]);
             for (size_t k = 0; k < SUPPORT_LEN(RANKS); k++) {
                 if (strcmp(joined, RANKS[k]) == 0 && k < best) {
                     best = k;
