@@ -10,7 +10,7 @@
 
 /* Every x86 set reads these panels. The version goes up with any change of a packed byte, of a form's
  * number or of a decoder in tensor/: tests/unit/backend_cpu/test_panels.c notices. */
-const tdm_panel_layout TDM_AVX2_PANELS = {"x86-rows8", 1};
+const tdm_panel_layout TDM_AVX2_PANELS = {"x86-rows8", 2};
 
 /* Blocks of 32 that share a scale. */
 static int32_t period_of(const tdm_weight *w) {
