@@ -121,18 +121,12 @@ TDM_INLINE pair_scales pair_scales_at(int form, pair_at at, __m512 head_d, __m51
     return s;
 }
 
-TDM_INLINE __m512i broadcast4_pair(const int8_t *q) {
-    int32_t four = 0;
-    memcpy(&four, q, sizeof four);
-    return _mm512_set1_epi32(four);
-}
-
 /* The integer sums of a block, 16 rows by n tokens; of forms that tell halves apart the first
  * half's, and lasts the last's. */
 TDM_INLINE void pair_sums(int form, int n, pair_at at, const int8_t *const *q,
                           const tdm_cpu_x8_block *const *xb, __m512i *sums, __m512i *lasts) {
     const int zero = wide_zero(form);
-    const int has_two = form_has_halves(form) || form_is_pair(form);
+    const int has_two = wide_has_two(form);
     __m512i odd = _mm512_setzero_si512(); /* a second chain where there is but one token */
     for (int t = 0; t < n; ++t) {
         sums[t] = zero == 0
@@ -145,7 +139,7 @@ TDM_INLINE void pair_sums(int form, int n, pair_at at, const int8_t *const *q,
         const int j = form_bits(form) == 8 ? i : (i >> 1) + 4 * (i & 1); /* nibbles of one load */
         const __m512i v = pair_vector(form, at, j);
         for (int t = 0; t < n; ++t) {
-            const __m512i x = broadcast4_pair(q[t] + 4 * j);
+            const __m512i x = broadcast4_wide(q[t] + 4 * j);
             if (has_two && j >= 4) {
                 lasts[t] = _mm512_dpbusd_epi32(lasts[t], v, x);
             } else if (n == 1 && !has_two && (i & 1) != 0) {

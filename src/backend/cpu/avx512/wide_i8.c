@@ -9,17 +9,6 @@
 #define WIDE_SIGNED 0
 #define TILE_TOKENS 8
 
-/* Whether the sums of both halves of a block are needed. */
-TDM_INLINE int wide_has_two(int form) {
-    return form_has_halves(form) || form_is_pair(form);
-}
-
-TDM_INLINE __m512i broadcast4_wide(const int8_t *q) {
-    int32_t four = 0;
-    memcpy(&four, q, sizeof four);
-    return _mm512_set1_epi32(four);
-}
-
 /* Tokens [t0, t0 + 8) of a group. */
 TDM_INLINE void wide_tile(int form, const uint8_t *p, int64_t n_blocks,
                           const tdm_cpu_x8_group *group, int t0, __m512 *inout) {

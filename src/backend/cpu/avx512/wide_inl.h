@@ -53,6 +53,17 @@ TDM_INLINE size_t wide_bytes(int form, int is_signed) {
                                                     : offsetof(wide_block, m);
 }
 
+/* Whether the sums of both halves of a block are needed. */
+TDM_INLINE int wide_has_two(int form) {
+    return form_has_halves(form) || form_is_pair(form);
+}
+
+TDM_INLINE __m512i broadcast4_wide(const int8_t *q) {
+    int32_t four = 0;
+    memcpy(&four, q, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+
 /* 16-bit pairs by row to two vectors of 32 bits. */
 TDM_INLINE void wide_pairs(__m256i pairs, int32_t *first, int32_t *last) {
     _mm256_store_si256((__m256i *)(void *)first,
