@@ -1,21 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A sum over 512 MiB, which no processor's last cache holds, cut into one slice a thread. Sixteen
- * sums run side by side, so that the additions never wait for each other. */
+ * sums run side by side, so that the additions never wait for each other. Once plainly and once with
+ * lines asked for ahead, as some products do, and the faster counts: on one processor asking gained a
+ * sixth and on another it lost a third, and a limit that a product can pass is none. */
 #include "cli/probe.h"
 
 #include <stdatomic.h>
 
 #define PROBE_BYTES ((size_t)512 << 20)
 #define LANES 16
+#define AHEAD_BYTES 2048
 
 typedef struct probe_pass {
     tdm_probe *probe;
     size_t bytes; /* of a pass */
     int32_t n_passes;
     bool is_fill;
+    bool is_ahead;
     atomic_uint_fast64_t sum;
 } probe_pass;
+
+static void add(const uint64_t *data, size_t n_blocks, uint64_t sums[LANES]) {
+    for (size_t i = 0; i < n_blocks; i++, data += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            sums[lane] += data[lane];
+        }
+    }
+}
+
+static void add_ahead(const uint64_t *data, size_t n_blocks, uint64_t sums[LANES]) {
+    for (size_t i = 0; i < n_blocks; i++, data += LANES) {
+        __builtin_prefetch((const char *)data + AHEAD_BYTES); /* behind the end: no fault */
+        __builtin_prefetch((const char *)data + AHEAD_BYTES + 64);
+        for (int lane = 0; lane < LANES; lane++) {
+            sums[lane] += data[lane];
+        }
+    }
+}
 
 static void pass_member(void *arg, int32_t idx, int32_t n) {
     probe_pass *pass = arg;
@@ -30,11 +52,11 @@ static void pass_member(void *arg, int32_t idx, int32_t n) {
         }
         return;
     }
-    for (int32_t p = 0; p < pass->n_passes; p++, data -= (end - begin) * LANES) {
-        for (size_t i = 0; i < end - begin; i++, data += LANES) {
-            for (int lane = 0; lane < LANES; lane++) {
-                sums[lane] += data[lane];
-            }
+    for (int32_t p = 0; p < pass->n_passes; p++) {
+        if (pass->is_ahead) {
+            add_ahead(data, end - begin, sums);
+        } else {
+            add(data, end - begin, sums);
         }
     }
     for (int lane = 1; lane < LANES; lane++) {
@@ -60,17 +82,24 @@ void tdm_probe_deinit(tdm_probe *probe) {
     probe->data = NULL;
 }
 
-double tdm_probe_read_some_gbs(tdm_probe *probe, size_t bytes) {
+static double read_gbs(tdm_probe *probe, size_t bytes, bool is_ahead) {
     const size_t n_passes = bytes > 0 && bytes < probe->bytes ? probe->bytes / bytes : 1;
     probe_pass pass = {.probe = probe,
                        .bytes = n_passes > 1 ? bytes : probe->bytes,
-                       .n_passes = (int32_t)n_passes};
+                       .n_passes = (int32_t)n_passes,
+                       .is_ahead = is_ahead};
     const int64_t start = probe->clock->monotonic_ns(probe->clock->ctx);
     int64_t ns = 0;
     tdm_team_run(probe->team, pass_member, &pass);
     ns = probe->clock->monotonic_ns(probe->clock->ctx) - start;
     probe->sum = atomic_load(&pass.sum);
     return ns > 0 ? (double)pass.bytes * (double)n_passes / (double)ns : 0.0;
+}
+
+double tdm_probe_read_some_gbs(tdm_probe *probe, size_t bytes) {
+    const double plain = read_gbs(probe, bytes, false);
+    const double ahead = read_gbs(probe, bytes, true);
+    return plain > ahead ? plain : ahead;
 }
 
 double tdm_probe_read_gbs(tdm_probe *probe) {

@@ -13,5 +13,6 @@ void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
         kernels->linear_f32 = tdm_avx512_linear_f32;
         kernels->has_e4m3 = true;
     }
+    kernels->peaks[TDM_PEAK_F32] = tdm_avx512_peak_f32;
     kernels->peaks[TDM_PEAK_INT8] = tdm_avx512_peak_int8;
 }

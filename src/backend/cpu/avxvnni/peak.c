@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The peak of AVX-VNNI: twelve sums side by side. */
+ * The peak of AVX-VNNI. */
 #include "backend/cpu/avxvnni/avxvnni_priv.h"
+
+#include "backend/cpu/avx2/peak_inl.h"
 
 #include <immintrin.h>
 
-#define SUMS 12
-
 double tdm_avxvnni_peak_int8(int64_t n_rounds) {
-    __m256i sums[SUMS];
     const __m256i x = _mm256_set1_epi8(3);
     const __m256i y = _mm256_set1_epi8(5);
-    for (int i = 0; i < SUMS; ++i) {
-        sums[i] = _mm256_set1_epi32(i);
-    }
+#define START(i) __m256i s##i = _mm256_set1_epi32(i);
+#define STEP(i)                                                                                    \
+    s##i = _mm256_dpbusd_avx_epi32(s##i, x, y);                                                    \
+    PEAK_OPAQUE("x", s##i);
+    PEAK_EACH(START)
     for (int64_t r = 0; r < n_rounds; ++r) {
-        for (int i = 0; i < SUMS; ++i) {
-            sums[i] = _mm256_dpbusd_avx_epi32(sums[i], x, y);
-            __asm__ volatile("" : "+x"(sums[i])); /* in a register, unknown to the compiler */
-        }
+        PEAK_EACH(STEP)
     }
-    return (double)n_rounds * SUMS * 64.0;
+    return (double)n_rounds * PEAK_SUMS * 64.0;
 }
