@@ -21,9 +21,9 @@ typedef struct tdm_probe {
 TDM_NODISCARD tdm_status tdm_probe_init(tdm_probe *probe, const tdm_alloc *alloc,
                                         const tdm_clock *clock, tdm_team *team, tdm_error *err);
 void tdm_probe_deinit(tdm_probe *probe);
-/* One pass over the buffer: 10^9 bytes a second. */
+/* The faster of two passes over the buffer, plain and with lines asked for ahead: 10^9 bytes a second. */
 double tdm_probe_read_gbs(tdm_probe *probe);
-/* The same over its first bytes, again and again: what a cache gives. */
+/* The same over its first bytes, again and again: what a cache gives. 0 bytes: all of it. */
 double tdm_probe_read_some_gbs(tdm_probe *probe, size_t bytes);
 
 #endif
