@@ -214,12 +214,11 @@ static void system_unmap(void *ctx, const uint8_t *data, size_t bytes) {
     }
 }
 
-/* Pages that a range touches, or only those that lie inside it. */
-static void advise(const uint8_t *data, size_t bytes, bool is_inside, int advice) {
+/* Of the pages that lie inside a range. */
+static void advise(const uint8_t *data, size_t bytes, int advice) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t grow = page - 1;
-    const uintptr_t begin = ((uintptr_t)data + (is_inside ? grow : 0)) / page * page;
-    const uintptr_t end = ((uintptr_t)data + bytes + (is_inside ? 0 : grow)) / page * page;
+    const uintptr_t begin = ((uintptr_t)data + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)data + bytes) / page * page;
     if (data != NULL && begin < end) {
         (void)madvise((void *)begin, end - begin, advice);
     }
@@ -227,17 +226,21 @@ static void advise(const uint8_t *data, size_t bytes, bool is_inside, int advice
 
 static void system_forget(void *ctx, const uint8_t *data, size_t bytes) {
     (void)ctx;
-    advise(data, bytes, true, MADV_DONTNEED); /* a private mapping of a file reads it again */
+    advise(data, bytes, MADV_DONTNEED); /* a private mapping of a file reads it again */
 }
 
-#define NEED_PIECE ((size_t)1 << 20)
+static void system_enlarge(void *ctx, const uint8_t *data, size_t bytes) {
+    (void)ctx;
+    advise(data, bytes, MADV_HUGEPAGE); /* what is not in memory yet is read in such pages */
+}
+
+#define NEED_STEP ((size_t)65536) /* what Linux enters around a page that was missing */
 
 static void system_need(void *ctx, const uint8_t *data, size_t bytes) {
     (void)ctx;
-    /* In pieces: other threads' mappings wait for each. Linux 5.14; older ones refuse. */
-    for (size_t at = 0; at < bytes; at += NEED_PIECE) {
-        const size_t left = bytes - at;
-        advise(data + at, left < NEED_PIECE ? left : NEED_PIECE, false, MADV_POPULATE_READ);
+    /* Reading a byte of each step costs half of MADV_POPULATE_READ, which visits every page. */
+    for (size_t at = 0; at < bytes; at += NEED_STEP) {
+        (void)*(const volatile uint8_t *)(data + at);
     }
 }
 
@@ -359,6 +362,7 @@ static const tdm_fs SYSTEM_FS = {
     .map = system_map,
     .unmap = system_unmap,
     .forget = system_forget,
+    .enlarge = system_enlarge,
     .need = system_need,
     .close = system_close,
     .rename = system_rename,

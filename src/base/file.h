@@ -39,7 +39,9 @@ typedef struct tdm_fs {
     void (*unmap)(void *ctx, const uint8_t *data, size_t bytes);
     /* A part of a mapping will not be read soon: its pages may leave memory. It reads as before. */
     void (*forget)(void *ctx, const uint8_t *data, size_t bytes);
-    /* All of it will be read at once: its pages are fetched and entered now, where the system can. */
+    /* A mapping will be read again and again: it may have large pages. */
+    void (*enlarge)(void *ctx, const uint8_t *data, size_t bytes);
+    /* All of it will be read soon: its pages are fetched and entered now. */
     void (*need)(void *ctx, const uint8_t *data, size_t bytes);
     void (*close)(void *ctx, tdm_file *file);
     /* A file takes the name of another; a folder needs a name that is free. */

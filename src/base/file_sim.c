@@ -532,6 +532,12 @@ static void sim_forget(void *ctx, const uint8_t *data, size_t bytes) {
     (void)bytes;
 }
 
+static void sim_enlarge(void *ctx, const uint8_t *data, size_t bytes) {
+    (void)ctx;
+    (void)data;
+    (void)bytes;
+}
+
 static void sim_need(void *ctx, const uint8_t *data, size_t bytes) {
     (void)ctx;
     (void)data;
@@ -605,6 +611,7 @@ tdm_status tdm_fs_sim_create(tdm_fs_sim **out_sim, const tdm_alloc *alloc, tdm_e
         .map = sim_map,
         .unmap = sim_unmap,
         .forget = sim_forget,
+        .enlarge = sim_enlarge,
         .need = sim_need,
         .close = sim_close,
         .rename = sim_rename,

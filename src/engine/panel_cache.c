@@ -121,6 +121,7 @@ static void map_file(tdm_panel_cache *cache) {
                                       &cache->source, &error);
     }
     if (status == TDM_OK) {
+        fs->enlarge(fs->ctx, cache->blob.data, cache->blob.bytes);
         (void)fs->touch(fs->ctx, cache->path,
                         NULL); /* a folder that cannot be written: still read */
         return;

@@ -15,6 +15,7 @@
 #define DATA_ALIGN ((size_t)4096)
 #define ITEM_ALIGN ((size_t)64)
 #define LAYOUT_NAME_BYTES 16
+#define WRITE_BYTES ((size_t)2 << 20) /* a large page of x86-64 and aarch64 */
 
 static const char MAGIC[8] = {'T', 'D', 'M', 'P', 'A', 'N', 'E', 'L'};
 
@@ -178,19 +179,53 @@ static void fill_table(uint8_t *out, const tdm_panel_source *source, const tdm_p
     memcpy(out, &head, sizeof head);
 }
 
-static tdm_status append_items(const tdm_fs *fs, tdm_file *file, const tdm_panel_item *items,
-                               size_t n, size_t at, tdm_error *err) {
-    static const uint8_t ZEROS[ITEM_ALIGN] = {0};
-    for (size_t i = 0; i < n; i++) {
-        const size_t end = at;
-        size_t offset = 0;
-        (void)place(&at, items[i].record.bytes, &offset);
-        if (offset > end) {
-            TDM_TRY(fs->append(fs->ctx, file, ZEROS, offset - end, err));
+/* Bytes on their way to the file, written by the buffer: the pages of a file that the system keeps in
+ * memory are as large as the writes that made them, and a mapping of large pages costs less to
+ * enter, to read and to leave. */
+typedef struct writer {
+    const tdm_fs *fs;
+    tdm_file *file;
+    uint8_t *buffer;
+    size_t used, cap;
+    size_t at; /* place in the file behind the buffer */
+    tdm_error *err;
+} writer;
+
+static tdm_status flush(writer *w) {
+    const size_t used = w->used;
+    w->used = 0;
+    return used > 0 ? w->fs->append(w->fs->ctx, w->file, w->buffer, used, w->err) : TDM_OK;
+}
+
+/* data NULL: zeros. */
+static tdm_status put(writer *w, const uint8_t *data, size_t bytes) {
+    w->at += bytes; /* bounded: tdm_panel_file_bytes has asked */
+    while (bytes > 0) {
+        const size_t n = bytes < w->cap - w->used ? bytes : w->cap - w->used;
+        if (data != NULL) {
+            memcpy(&w->buffer[w->used], data, n); /* bounded: n is what is left of the buffer */
+            data += n;
+        } else {
+            memset(&w->buffer[w->used], 0, n);
         }
-        TDM_TRY(fs->append(fs->ctx, file, items[i].data, (size_t)items[i].record.bytes, err));
+        w->used += n; /* bounded: likewise */
+        bytes -= n;
+        if (w->used == w->cap) {
+            TDM_TRY(flush(w));
+        }
     }
     return TDM_OK;
+}
+
+static tdm_status put_items(writer *w, const tdm_panel_item *items, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        size_t end = w->at;
+        size_t offset = 0;
+        (void)place(&end, items[i].record.bytes, &offset);
+        TDM_TRY(put(w, NULL, offset - w->at));
+        TDM_TRY(put(w, items[i].data, (size_t)items[i].record.bytes));
+    }
+    return flush(w);
 }
 
 tdm_status tdm_panel_file_write(const tdm_fs *fs, tdm_file *file, const tdm_alloc *alloc,
@@ -198,15 +233,24 @@ tdm_status tdm_panel_file_write(const tdm_fs *fs, tdm_file *file, const tdm_allo
                                 size_t n, tdm_error *err) {
     size_t bytes = 0;
     size_t begin = 0;
+    tdm_status status = TDM_OK;
+    writer w = {.fs = fs, .file = file, .err = err};
+    uint8_t *table = NULL;
     if (!tdm_panel_file_bytes(items, n, &bytes) || !data_begin(n, &begin)) {
         return tdm_fail(err, TDM_E_LIMIT, "%zu packed weights are too many for a file", n);
     }
-    uint8_t *table = tdm_mem_calloc(alloc, 1, begin);
-    if (table == NULL) {
-        return tdm_fail_nomem(err, "a table of packed weights");
+    w.cap = bytes < WRITE_BYTES ? bytes : WRITE_BYTES;
+    w.buffer = tdm_mem_alloc(alloc, w.cap);
+    table = tdm_mem_calloc(alloc, 1, begin);
+    if (w.buffer == NULL || table == NULL) {
+        status = tdm_fail_nomem(err, "a file of packed weights");
+        goto done;
     }
     fill_table(table, source, items, n, bytes);
-    tdm_status status = fs->append(fs->ctx, file, table, begin, err);
+    TDM_TRY_GOTO(status, put(&w, table, begin), done);
+    TDM_TRY_GOTO(status, put_items(&w, items, n), done);
+done:
     tdm_mem_free(alloc, table, begin);
-    return status == TDM_OK ? append_items(fs, file, items, n, begin, err) : status;
+    tdm_mem_free(alloc, w.buffer, w.cap);
+    return status;
 }

@@ -153,6 +153,36 @@ static void lies_are_refused(void **state) {
     }
 }
 
+/* Bytes are written 2 MiB at a time, whatever the weights' sizes: none is lost where those meet. */
+static void weights_cross_the_writers_buffer(void **state) {
+    rig *r = *state;
+    enum { LARGE = (5 << 20) + 3, SMALL = (2 << 20) - 4096 };
+    uint8_t *large = malloc(LARGE);
+    tdm_file *file = NULL;
+    tdm_blob blob;
+    tdm_panel_file read;
+    assert_non_null(large);
+    for (size_t i = 0; i < LARGE; i++) {
+        large[i] = (uint8_t)(i * 7 + i / 4096);
+    }
+    /* the first ends at the buffer's end exactly */
+    const tdm_panel_item items[] = {{{8, 32, 1, SMALL, 0, 1}, large + 1},
+                                    {{8, 32, 2, LARGE, 0, 1}, large},
+                                    {{8, 32, 3, 1, 0, 1}, large + 2}};
+    assert_int_equal(r->fs->open_create(r->fs->ctx, "d/y.panels", &file, NULL), TDM_OK);
+    assert_int_equal(tdm_panel_file_write(r->fs, file, NULL, &SOURCE, items, 3, NULL), TDM_OK);
+    r->fs->close(r->fs->ctx, file);
+    assert_int_equal(tdm_blob_open(&blob, r->fs, "d/y.panels", NULL), TDM_OK);
+    assert_int_equal(tdm_panel_file_check(&read, blob.data, blob.bytes, &SOURCE, NULL), TDM_OK);
+    for (size_t i = 0; i < 3; i++) {
+        tdm_panel_record record;
+        const uint8_t *data = tdm_panel_file_at(&read, i, &record);
+        assert_memory_equal(data, items[i].data, record.bytes);
+    }
+    tdm_blob_close(&blob);
+    free(large);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_was_written_is_read, setup, teardown),
@@ -160,6 +190,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(cut_and_longer_files_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(changed_bytes_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(lies_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(weights_cross_the_writers_buffer, setup, teardown),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }
