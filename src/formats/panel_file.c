@@ -204,7 +204,7 @@ static tdm_status put(writer *w, const uint8_t *data, size_t bytes) {
         const size_t n = bytes < w->cap - w->used ? bytes : w->cap - w->used;
         if (data != NULL) {
             memcpy(&w->buffer[w->used], data, n); /* bounded: n is what is left of the buffer */
-            data += n;
+            data += n;                            /* bounded: n of its bytes are left */
         } else {
             memset(&w->buffer[w->used], 0, n);
         }

@@ -44,6 +44,7 @@ typedef struct proof_memory {
     uint8_t packed[64 * 1024];
     tdm_cpu_x8_group groups[N_IN / 32];
     float wide[TDM_CPU_GROUP_TOKENS * N_OUT];
+    float noise[2 * 128 * 40]; /* scales, keys and values */
 } proof_memory;
 
 typedef struct proof {
@@ -63,13 +64,24 @@ static void on_illegal(int signal_number) {
     (void)raise(signal_number);
 }
 
-static float noise(uint32_t stream, uint32_t i) {
-    return (float)(2.0 * tdm_random_f64(7, stream, i, 0) - 1.0);
+/* Random bytes. Drawing a number at a time was half of the proof's cost. */
+static void draw(void *out, size_t bytes, uint32_t stream, uint32_t kind) {
+    const uint32_t key[2] = {7, stream};
+    for (size_t at = 0; at < bytes; at += 16) {
+        const uint32_t counter[4] = {(uint32_t)at, kind, 0, 0};
+        uint32_t words[4];
+        tdm_philox4x32(counter, key, words);
+        memcpy((uint8_t *)out + at, words, bytes - at < 16 ? bytes - at : 16);
+    }
 }
 
+/* Values in [-1, 1). */
 static void fill(float *out, int64_t n, uint32_t stream) {
+    draw(out, (size_t)n * sizeof *out, stream, 0);
     for (int64_t i = 0; i < n; ++i) {
-        out[i] = noise(stream, (uint32_t)i);
+        int32_t bits = 0;
+        memcpy(&bits, &out[i], sizeof bits);
+        out[i] = (float)bits * 0x1.0p-31f;
     }
 }
 
@@ -96,13 +108,12 @@ static void expect(proof *p, bool is_true, const char *what) {
 static void fill_weights(proof *p, tdm_dtype dtype) {
     const tdm_dtype_info *info = &TDM_DTYPES[dtype];
     size_t n_blocks = (size_t)N_OUT * N_IN / info->block_weights;
-    for (size_t i = 0; i < n_blocks * info->block_bytes; ++i) {
-        p->m->weights[i] = (uint8_t)tdm_random_u64(11, (uint32_t)dtype, (uint32_t)i, 0);
-    }
+    draw(p->m->weights, n_blocks * info->block_bytes, 11, (uint32_t)dtype);
     for (size_t b = 0; b < n_blocks; ++b) {
-        float d = 0.015625f + 0.1f * fabsf(noise(3, (uint32_t)b));
+        float value = p->m->noise[b];
+        float d = 0.015625f + 0.1f * fabsf(value);
         tdm_block_set_scales(dtype, p->m->weights + b * info->block_bytes,
-                             info->block_weights == 1 ? noise(3, (uint32_t)b) : d, d);
+                             info->block_weights == 1 ? value : d, d);
     }
 }
 
@@ -174,7 +185,6 @@ static void prove_weight(proof *p, tdm_weight *w) {
                               .out = m->want,
                               .ld_out = N_OUT};
     int64_t n = N_TOKENS * N_OUT;
-    fill(m->x, N_TOKENS * N_IN, 1);
     p->scalar.linear_f32(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
     job.out = m->got;
     p->kernels->linear_f32(&job, 0, N_OUT, 0, 1, p->scratch); /* few tokens have their own way */
@@ -214,17 +224,14 @@ static void prove_grouped(proof *p, tdm_weight_mode mode, int32_t bits, int32_t 
                     .scales_dtype = mode == TDM_WEIGHT_AFFINE ? TDM_DTYPE_F32 : TDM_DTYPE_U8,
                     .scales_row_bytes = (size_t)n_groups * scale_bytes,
                     .multiplier = 1.0f};
-    for (size_t i = 0; i < N_OUT * (N_IN + 16); ++i) {
-        m->weights[i] = (uint8_t)tdm_random_u64(12, (uint32_t)bits, (uint32_t)i, 0);
-    }
+    draw(m->weights, N_OUT * (N_IN + 16), 12, (uint32_t)bits);
     for (size_t i = 0; i < N_OUT * N_IN && mode == TDM_WEIGHT_MXFP8; ++i) {
         m->weights[i] &= 0xbf; /* no NaN */
     }
     for (uint32_t i = 0; i < (uint32_t)(N_OUT * n_groups); ++i) {
-        float values[2] = {noise(9, i), noise(10, i)};
         if (mode == TDM_WEIGHT_AFFINE) {
-            memcpy(scales + 4 * (size_t)i, &values[0], 4);
-            memcpy(scales + N_OUT * N_IN + 4 * (size_t)i, &values[1], 4);
+            memcpy(scales + 4 * (size_t)i, &m->noise[2 * i], 4);
+            memcpy(scales + N_OUT * N_IN + 4 * (size_t)i, &m->noise[2 * i + 1], 4);
         } else { /* exponents near one, or E4M3 below two */
             scales[i] =
                 (uint8_t)(mode == TDM_WEIGHT_NVFP4 ? scales[i] & 0x3f : 120 + (scales[i] & 7));
@@ -346,12 +353,8 @@ static void prove_attention(proof *p, tdm_dtype dtype) {
                                .softcap = dtype == TDM_DTYPE_F32 ? 0.0f : 5.0f,
                                .sinks = dtype == TDM_DTYPE_F32 ? NULL : SINKS};
     fill(m->x, N_TOKENS * N_IN, 5);
-    size_t value_bytes = dtype == TDM_DTYPE_F32 ? 4 : 2;
-    for (uint32_t i = 0; i < 2 * 128 * 40; ++i) {
-        float value = noise(6, i);
-        p->scalar.kv_store(m->pages[0] + i * value_bytes, &value, 1, dtype);
-        p->scalar.kv_store(m->pages[1] + i * value_bytes, &value, 1, dtype);
-    }
+    p->scalar.kv_store(m->pages[0], m->noise, 2 * 128 * 40, dtype);
+    p->scalar.kv_store(m->pages[1], m->noise, 2 * 128 * 40, dtype);
     for (int32_t head = 0; head < 4; head += 2) {
         tdm_cpu_attention_item item = {
             .span = &span, .head0 = head, .head1 = head + 2, .tok0 = 0, .tok1 = 3};
@@ -401,10 +404,7 @@ static void prove_latent(proof *p, tdm_dtype dtype) {
     const tdm_cpu_attention_item item = {.span = &span, .head1 = 4, .tok1 = 2};
     tdm_index_span ask = {
         .pages = &pages, .q = m->x, .weights = m->x + DIM, .pos0 = 2, .n = 40, .n_heads = 6};
-    for (uint32_t i = 0; i < 128 * 20; ++i) {
-        float value = noise(6, i);
-        memcpy(m->pages[1] + (size_t)i * sizeof value, &value, sizeof value);
-    }
+    memcpy(m->pages[1], m->noise, 128 * 20 * sizeof m->noise[0]);
     span.out = m->want;
     p->scalar.attention(&item, p->scratch);
     span.out = m->got;
@@ -418,7 +418,9 @@ static void prove_latent(proof *p, tdm_dtype dtype) {
 }
 
 static void prove_all(proof *p) {
+    fill(p->m->noise, 2 * 128 * 40, 3);
     prove_quantize(p);
+    fill(p->m->x, N_TOKENS * N_IN, 1);
     for (int dtype = 0; dtype < TDM_DTYPE_COUNT; ++dtype) {
         if (tdm_dequant_can((tdm_dtype)dtype)) {
             prove_products(p, (tdm_dtype)dtype);
