@@ -12,7 +12,7 @@ _tandem() {
     detokenize) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device" ;;
     template) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --device --template --template-name --no-generation-prompt --var" ;;
     explain) words="--help --json --verbose --quiet --no-color --progress --threads --isa --device --template --template-name --no-generation-prompt --var" ;;
-    score) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --panel-cache --ids --text --chunk --top" ;;
+    score) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --panel-cache --ids --text --chunk --top --rows" ;;
     embed) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --panel-cache --prompt --file --ids --pooling --dimensions --no-normalize --prompt-name --instruct" ;;
     golden) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --panel-cache --chunk --model --mates --bound --dump" ;;
     bench) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --panel-cache --n-prompt --n-gen --n-depth --n-seq --repeats --probe --formats --format --weight-mb" ;;

@@ -93,6 +93,7 @@ typedef enum tdm_option_id {
     TDM_OPT_TEXT,
     TDM_OPT_CHUNK,
     TDM_OPT_TOP,
+    TDM_OPT_ROWS,
     TDM_OPT_MODEL,
     TDM_OPT_MATES,
     TDM_OPT_BOUND,

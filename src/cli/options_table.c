@@ -38,8 +38,13 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
          "its tokens, how tool calls and thoughts of the answer will be read, and what looks "
          "wrong. No weight is touched; MODEL may be a folder that holds only tokenizer files.\n"
          "CONVERSATION.json is as for template; - is standard input."},
-    [TDM_VERB_SCORE] = {"score", "MODEL", "log-probability of every token of a text",
-                        "The text comes from --text, --ids or standard input."},
+    [TDM_VERB_SCORE] =
+        {"score", "MODEL", "log-probability of every token of a text",
+         "The text comes from --text, --ids or standard input. Of a FILE.jsonl each line is an "
+         "object whose \"text\" is a document; documents end in the model's "
+         "end-of-text token and follow each other.\n"
+         "With --rows the figures are those of mlx_lm's perplexity: the mean over "
+         "every token of every row but each row's first, and its standard error."},
     [TDM_VERB_EMBED] =
         {"embed", "MODEL", "text to a vector",
          "The output of the final norm, pooled over the text's tokens as the checkpoint says "
@@ -225,6 +230,10 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
     [TDM_OPT_CHUNK] = INT(0, "chunk", "N", BIT(SCORE) | BIT(GOLDEN), 1, 65536, NULL,
                           "most tokens of one forward; never changes a result"),
     [TDM_OPT_TOP] = INT(0, "top", "K", BIT(SCORE), 0, 20, "0", "also the K best at each position"),
+    [TDM_OPT_ROWS] =
+        INT(0, "rows", "N", BIT(SCORE), 2, 16777216, "one row",
+            "cut the text into rows of N tokens, each read from its beginning; what is "
+            "left over at the end is not counted"),
 
     /* golden */
     [TDM_OPT_MODEL] = TEXT(0, "model", "MODEL", BIT(GOLDEN), "DIR's own", "the checkpoint to run"),
