@@ -22,6 +22,8 @@ if(TDM_COVERAGE)
     list(APPEND TDM_FLAGS --coverage)
     add_link_options(--coverage)
 endif()
+# Tables that a build keeps on disk are its own: they carry this name (tdm_build_id).
+add_link_options(-Wl,--build-id=sha1)
 
 macro(tdm_find_packages)
     find_package(PkgConfig REQUIRED)
