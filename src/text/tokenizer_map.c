@@ -39,7 +39,8 @@ static struct tdm_text_slot *slot_of(const tdm_text_map *map, const char *text, 
             return slot;
         }
         const tdm_text_ref *have = &map->texts[slot->id];
-        if (slot->hash == hash && have->len == len && memcmp(have->data, text, len) == 0) {
+        if (slot->hash == hash && have->len == len &&
+            (len == 0 || memcmp(have->data, text, len) == 0)) {
             return slot;
         }
     }

@@ -76,3 +76,7 @@ bool tdm_unicode_is_word(uint32_t cp) {
            (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) ||
            (cp >= 0x1F170 && cp <= 0x1F189);
 }
+
+const char *tdm_unicode_library(void) {
+    return utf8proc_version();
+}

@@ -38,6 +38,8 @@ typedef struct tdm_unicode {
 } tdm_unicode;
 
 void tdm_unicode_init(tdm_unicode *unicode);
+/* Which tables these classes come from: the library's version. */
+const char *tdm_unicode_library(void);
 /* Category of a character younger than utf8proc's tables; 0: not assigned. In unicode_newer.c. */
 uint8_t tdm_unicode_newer_category(uint32_t cp);
 /* The byte for any scalar value. */

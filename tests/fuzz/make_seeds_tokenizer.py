@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Seed corpora of fuzz_tokenizer_json and fuzz_tokenize: small files, each with a feature of its own.
+"""Seed corpora of fuzz_tokenizer_json, fuzz_tokenizer_image and fuzz_tokenize: small files, each with a feature of its own.
 
-Standard library only. Writes tests/fuzz/corpus/{fuzz_tokenizer_json,fuzz_tokenize}/; running it twice gives
+Standard library only. Writes tests/fuzz/corpus/{fuzz_tokenizer_json,fuzz_tokenizer_image,fuzz_tokenize}/; running it twice gives
 the same bytes. Inputs that a fuzzer found are kept beside them under other names.
 """
 import base64
@@ -160,6 +160,13 @@ def main():
                 write("fuzz_tokenize", "text-%02d.bin" % n, bytes([pipeline, (i + pipeline) % 4, 3 + i]) + text.encode())
                 n += 1
         write("fuzz_tokenize", "broken-%d.bin" % pipeline, bytes([pipeline, 3, 2]) + b"a\xff\xe2\x82 \xc3\xed\xa0\x80<|s|>")
+    for kind in range(4):
+        write("fuzz_tokenizer_image", "whole-%d.bin" % kind, bytes([kind]))
+        write("fuzz_tokenizer_image", "cut-%d.bin" % kind, bytes([kind]) + struct.pack("<I", 70000 + kind * 4000)[:3])
+        for i, (place, how, value) in enumerate(((0, 2, 1), (44, 2, 0xFFFF), (66112, 4 | 2, 1), (66200, 3, 300),
+                                                 (900, 8 | 3, 0xFFFF), (1800, 8 | 4 | 2, 0))):
+            write("fuzz_tokenizer_image", "change-%d-%d.bin" % (kind, i),
+                  bytes([kind]) + struct.pack("<IBH", place, how, value))
 
 
 main()

@@ -2,7 +2,7 @@
  *
  * Tokenizers out of GGUF: both real vocabularies against llama.cpp's ids and texts for 79 strings,
  * and small files made here for what those two do not have. */
-#include "support/support.h"
+#include "unit/text/tok_kit.h"
 
 #include "base/file.h"
 #include "base/random.h"
@@ -103,11 +103,15 @@ static void check_model(const char *strings, const char *file, const char *eog, 
     }
     tdm_gguf_destroy(gguf); /* nothing is borrowed from it */
     tdm_blob_close(&blob);
+    tok_copy copy = tok_copy_open(tokenizer);
+    assert_non_null(copy.tokenizer);
     const tdm_json *cases = tdm_json_get(tdm_json_doc_root(doc), "cases");
     assert_int_equal(tdm_json_len(cases), 79);
     for (size_t i = 0; i < tdm_json_len(cases); i++) {
         check_case(tokenizer, &cases->u.items[i]);
+        check_case(copy.tokenizer, &cases->u.items[i]);
     }
+    tok_expect_same_facts(tokenizer, copy.tokenizer);
     const int32_t want = tdm_tokenizer_find(tokenizer, eog, strlen(eog));
     assert_true(want >= 0);
     for (size_t i = 0; i < tdm_tokenizer_n_eog(tokenizer); i++) {
@@ -118,6 +122,7 @@ static void check_model(const char *strings, const char *file, const char *eog, 
     assert_int_equal(tdm_tokenizer_chat_template(tokenizer, &len) != NULL, has_template);
     assert_int_equal(len > 0, has_template);
     (void)printf("%s\n", tdm_tokenizer_describe(tokenizer));
+    tok_copy_close(&copy);
     tdm_tokenizer_destroy(tokenizer);
     tdm_json_doc_destroy(doc);
 }

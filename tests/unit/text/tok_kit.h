@@ -7,7 +7,7 @@
 
 #include "support/support.h"
 
-#include "text/tokenizer.h"
+#include "text/tokenizer_image.h"
 
 typedef struct tok_kind {
     tdm_json_doc *file; /* tokenizer.json */
@@ -26,6 +26,39 @@ static inline tdm_json_doc *tok_parse(const char *folder, const char *name, char
         tdm_json_parse(&doc, NULL, *out_text, *out_len, &TDM_JSON_LIMITS_TOKENIZER, name, NULL),
         TDM_OK);
     return doc;
+}
+
+/* A tokenizer out of another one's image. */
+typedef struct tok_copy {
+    uint8_t *bytes;
+    size_t len;
+    tdm_tokenizer *tokenizer; /* NULL: tokenizers of this kind have no image */
+} tok_copy;
+
+static inline tok_copy tok_copy_open(const tdm_tokenizer *tokenizer) {
+    tok_copy copy = {NULL, 0, NULL};
+    tdm_buf image;
+    tdm_error err = {TDM_OK, "", "", "", ""};
+    tdm_buf_init(&image, NULL, 0);
+    const tdm_status status = tdm_tokenizer_image_write(tokenizer, &image, &err);
+    if (status == TDM_OK) {
+        copy.len = image.len;
+        copy.bytes = tdm_mem_alloc_aligned(NULL, image.len, TDM_IMAGE_ALIGN);
+        assert_non_null(copy.bytes);
+        memcpy(copy.bytes, image.data, image.len);
+        if (tdm_tokenizer_image_open(&copy.tokenizer, NULL, copy.bytes, copy.len, &err) != TDM_OK) {
+            fail_msg("%s", err.what);
+        }
+    } else {
+        assert_int_equal(status, TDM_E_UNSUPPORTED);
+    }
+    tdm_buf_deinit(&image);
+    return copy;
+}
+
+static inline void tok_copy_close(tok_copy *copy) {
+    tdm_tokenizer_destroy(copy->tokenizer);
+    tdm_mem_free_aligned(NULL, copy->bytes, copy->len, TDM_IMAGE_ALIGN);
 }
 
 #ifdef TDM_SOURCE_DIR
@@ -91,6 +124,45 @@ static inline void tok_expect_same(const tdm_tokenizer *a, const tdm_tokenizer *
     }
     tdm_ids_deinit(&ids[0]);
     tdm_ids_deinit(&ids[1]);
+}
+
+/* Every fact and every token. */
+static inline void tok_expect_same_facts(const tdm_tokenizer *a, const tdm_tokenizer *b) {
+    size_t lens[2] = {0, 0};
+    const int32_t n = tdm_tokenizer_n_vocab(a);
+    tdm_buf texts[2];
+    tdm_buf_init(&texts[0], NULL, 0);
+    tdm_buf_init(&texts[1], NULL, 0);
+    assert_int_equal(tdm_tokenizer_n_vocab(b), n);
+    assert_int_equal(tdm_tokenizer_bos(a), tdm_tokenizer_bos(b));
+    assert_int_equal(tdm_tokenizer_eos(a), tdm_tokenizer_eos(b));
+    assert_int_equal(tdm_tokenizer_adds_bos(a), tdm_tokenizer_adds_bos(b));
+    assert_int_equal(tdm_tokenizer_n_eog(a), tdm_tokenizer_n_eog(b));
+    for (size_t i = 0; i < tdm_tokenizer_n_eog(a); i++) {
+        assert_int_equal(tdm_tokenizer_eog_at(a, i), tdm_tokenizer_eog_at(b, i));
+    }
+    assert_string_equal(tdm_tokenizer_describe(a), tdm_tokenizer_describe(b));
+    const char *one = tdm_tokenizer_chat_template(a, &lens[0]);
+    const char *two = tdm_tokenizer_chat_template(b, &lens[1]);
+    assert_int_equal(lens[0], lens[1]);
+    assert_true((one == NULL) == (two == NULL) && (one == NULL || memcmp(one, two, lens[0]) == 0));
+    for (int32_t id = 0; id < n; id++) {
+        one = tdm_tokenizer_spelling(a, id, &lens[0]);
+        two = tdm_tokenizer_spelling(b, id, &lens[1]);
+        assert_true((one == NULL) == (two == NULL) && lens[0] == lens[1]);
+        assert_true(one == NULL || memcmp(one, two, lens[0] + 1) == 0);
+        assert_int_equal(tdm_tokenizer_kind(a, id), tdm_tokenizer_kind(b, id));
+        tdm_buf_reset(&texts[0]);
+        tdm_buf_reset(&texts[1]);
+        assert_int_equal(tdm_tokenizer_decode_bytes(a, &id, 1, id % 2 == 0, &texts[0], NULL),
+                         TDM_OK);
+        assert_int_equal(tdm_tokenizer_decode_bytes(b, &id, 1, id % 2 == 0, &texts[1], NULL),
+                         TDM_OK);
+        assert_int_equal(texts[0].len, texts[1].len);
+        assert_true(texts[0].len == 0 || memcmp(texts[0].data, texts[1].data, texts[0].len) == 0);
+    }
+    tdm_buf_deinit(&texts[0]);
+    tdm_buf_deinit(&texts[1]);
 }
 
 static inline bool tok_is_ascii(const tdm_json *text) {
