@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/thread.h"
 #include "model/model.h"
+#include "text/tokenizer_image.h"
 
 #include <string.h>
 
@@ -90,21 +91,34 @@ static tdm_status compose(tdm_model *model, const tdm_model_options *options, td
     return status;
 }
 
-/* The store of packed weights for this load, where one was asked for and the backend packs. */
-static void open_panels(tdm_model *model, const tdm_model_options *options) {
+/* What is kept of this checkpoint, where it was asked for: packed weights, if the backend packs, and
+ * the tokenizer's tables, if they are made of the files that the digest looks at. */
+static void open_caches(tdm_model *model, const tdm_model_options *options) {
+    static const tdm_panel_layout TEXT = {"text", 1};
     const tdm_backend_ops *ops = model->backend->ops;
     const tdm_panel_layout *layout =
         ops->panel_layout != NULL ? ops->panel_layout(model->backend) : NULL;
-    const tdm_panel_cache_options cache_options = {
+    tdm_checkpoint_digest digest;
+    tdm_panel_cache_options cache_options = {
         .log = &model->log,
         .folder = options->panel_cache,
         .bytes_max =
             options->panel_cache_bytes > 0 ? options->panel_cache_bytes : TDM_PANEL_CACHE_BYTES,
         .bytes_min = TDM_PANEL_CACHE_BYTES_MIN,
+        .digest = &digest,
     };
-    if (options->panel_cache != NULL && layout != NULL) {
+    if (options->panel_cache == NULL) {
+        return;
+    }
+    tdm_checkpoint_digest_take(model->checkpoint, &digest);
+    if (layout != NULL) {
         model->panels =
             tdm_panel_cache_open(model->alloc, &cache_options, model->checkpoint, layout);
+    }
+    if (tdm_checkpoint_container(model->checkpoint) == TDM_CONTAINER_GGUF) {
+        cache_options.bytes_min = TDM_PANEL_CACHE_TEXT_BYTES_MIN;
+        model->tables =
+            tdm_panel_cache_open(model->alloc, &cache_options, model->checkpoint, &TEXT);
     }
 }
 
@@ -156,7 +170,7 @@ static tdm_status open_graph(tdm_model *model, const tdm_model_options *options,
                                       model->backend, &graph_options, err));
         model->graph = tdm_graph_plan_graph(model->plan);
     } else {
-        open_panels(model, options);
+        open_caches(model, options);
         TDM_TRY(load_graph(model, &graph_options, err));
     }
     TDM_TRY(compose(model, options, err));
@@ -186,9 +200,42 @@ static bool has_template(const tdm_model *model) {
     return has_one;
 }
 
+/* The tables of a tokenizer that was just made, for the next load. */
+static void keep_tables(tdm_model *model) {
+    tdm_panels *store = tdm_panel_cache_store(model->tables);
+    tdm_buf image;
+    tdm_buf_init(&image, model->alloc, 0);
+    if (tdm_tokenizer_image_write(model->tokenizer, &image, NULL) == TDM_OK) {
+        const tdm_panel_record record = {.bytes = image.len};
+        store->ops->put(store, &record, (const uint8_t *)image.data);
+        tdm_panel_cache_save(model->tables);
+    }
+    tdm_buf_deinit(&image);
+}
+
+/* The tokenizer out of its kept tables, or made and kept. */
+static tdm_status open_tokenizer(tdm_model *model) {
+    size_t bytes = 0;
+    const uint8_t *image =
+        model->tables != NULL ? tdm_panel_cache_take_one(model->tables, &bytes) : NULL;
+    if (image != NULL) {
+        const tdm_status status =
+            tdm_tokenizer_image_open(&model->tokenizer, model->alloc, image, bytes, NULL);
+        if (status == TDM_OK) {
+            return TDM_OK;
+        }
+        tdm_panel_cache_restart(model->tables);
+    }
+    const tdm_status status = tdm_tokenizer_open(&model->tokenizer, model->alloc, model->checkpoint,
+                                                 NULL, &model->tokenizer_error);
+    if (status == TDM_OK && model->tables != NULL) {
+        keep_tables(model);
+    }
+    return status;
+}
+
 static tdm_status open_text(tdm_model *model, tdm_error *err) {
-    tdm_status status = tdm_tokenizer_open(&model->tokenizer, model->alloc, model->checkpoint, NULL,
-                                           &model->tokenizer_error);
+    const tdm_status status = open_tokenizer(model);
     if (status == TDM_E_NOMEM) {
         *err = model->tokenizer_error;
         return status;
@@ -268,6 +315,7 @@ static void close_parts(tdm_model *model) {
         model->graph->ops->destroy(model->graph);
     }
     tdm_panel_cache_close(model->panels);
+    tdm_panel_cache_close(model->tables);
     tdm_checkpoint_close(model->checkpoint);
 }
 

@@ -21,6 +21,7 @@ struct tdm_model {
     tdm_backend *backend;
     tdm_graph *graph;
     tdm_panel_cache *panels;  /* NULL: none; its file outlives the graph */
+    tdm_panel_cache *tables;  /* likewise of the tokenizer's tables */
     tdm_graph_plan *plan;     /* graph is its: there are no weights, nothing may be computed */
     tdm_tokenizer *tokenizer; /* NULL: the checkpoint has none, or tokenizer_error says why */
     tdm_error tokenizer_error;

@@ -148,7 +148,11 @@ tdm_panel_cache *tdm_panel_cache_open(const tdm_alloc *alloc,
     cache->options.fs = options->fs != NULL ? options->fs : tdm_fs_system();
     cache->options.clock = options->clock != NULL ? options->clock : tdm_clock_system();
     cache->source.layout = *layout;
-    tdm_checkpoint_digest_take(checkpoint, &cache->source.digest);
+    if (options->digest != NULL) {
+        cache->source.digest = *options->digest;
+    } else {
+        tdm_checkpoint_digest_take(checkpoint, &cache->source.digest);
+    }
     if (!name_file(cache, checkpoint)) {
         tdm_mem_free(alloc, cache, sizeof *cache);
         return NULL;
@@ -161,13 +165,21 @@ tdm_panels *tdm_panel_cache_store(tdm_panel_cache *cache) {
     return &cache->store;
 }
 
+const uint8_t *tdm_panel_cache_take_one(tdm_panel_cache *cache, size_t *out_bytes) {
+    tdm_panel_record record = {.bytes = 0};
+    const uint8_t *data =
+        cache->file.n == 1 ? tdm_panel_file_at(&cache->file, cache->n_taken++, &record) : NULL;
+    *out_bytes = (size_t)record.bytes;
+    return data;
+}
+
 bool tdm_panel_cache_is_refused(const tdm_panel_cache *cache) {
     return cache->is_refused || cache->n_taken < cache->file.n;
 }
 
 void tdm_panel_cache_restart(tdm_panel_cache *cache) {
     tdm_log_printf(cache->options.log, TDM_LOG_INFO,
-                   "packed weights: not this checkpoint's, packing again (%s)", cache->path);
+                   "packed weights: not this checkpoint's, made again (%s)", cache->path);
     drop_file(cache);
     cache->n_taken = 0;
     cache->n_items = 0;

@@ -5,6 +5,7 @@
  * folder that is missing, full or not ours, and a file of another time, only cost packing.
  *
  *   FOLDER/NAME-HASH.LAYOUT.panels        HASH of the checkpoint's real path
+ *   FOLDER/NAME-HASH.text-1.panels        the tokenizer's tables, as a packed weight of their own
  *   FOLDER/NAME-HASH.LAYOUT.panels.N.tmp  being written; left by a killed process, it goes a day later
  *
  * A file appears whole by a rename, after its bytes are synced. It is mapped while the model lives:
@@ -20,6 +21,8 @@
 #define TDM_PANEL_CACHE_BYTES ((uint64_t)20000000000)
 /* Smaller models are packed faster than a file is found. */
 #define TDM_PANEL_CACHE_BYTES_MIN ((uint64_t)8 << 20)
+/* Likewise small vocabularies. */
+#define TDM_PANEL_CACHE_TEXT_BYTES_MIN ((uint64_t)1 << 20)
 
 typedef struct tdm_panel_cache_options {
     const tdm_fs *fs;       /* NULL: the system's */
@@ -28,6 +31,7 @@ typedef struct tdm_panel_cache_options {
     const char *folder;     /* made when something is saved */
     uint64_t bytes_max;     /* of all files; those that were not used for longest go first */
     uint64_t bytes_min;     /* packed weights below that are not saved */
+    const tdm_checkpoint_digest *digest; /* the checkpoint's; NULL: taken here */
 } tdm_panel_cache_options;
 
 typedef struct tdm_panel_cache tdm_panel_cache;
@@ -39,6 +43,8 @@ tdm_panel_cache *tdm_panel_cache_open(const tdm_alloc *alloc,
                                       const tdm_checkpoint *checkpoint,
                                       const tdm_panel_layout *layout);
 tdm_panels *tdm_panel_cache_store(tdm_panel_cache *cache);
+/* For files of one item whose length only they know: its bytes, or NULL. */
+const uint8_t *tdm_panel_cache_take_one(tdm_panel_cache *cache, size_t *out_bytes);
 /* After a load: whether the file turned out to be of other weights. Then whatever came from it goes,
  * and the load begins again after restart, which packs everything. */
 bool tdm_panel_cache_is_refused(const tdm_panel_cache *cache);

@@ -30,6 +30,13 @@ class Panels(CommandCase):
         return [done.json[key] for key in ("nll", "logprobs", "top")]
 
     def files(self):
+        """Of packed weights; tables() of the tokenizer's."""
+        return [name for name in self.all_files() if ".text-1." not in name]
+
+    def tables(self):
+        return [name for name in self.all_files() if ".text-1." in name]
+
+    def all_files(self):
         return sorted(os.listdir(self.panels)) if os.path.isdir(self.panels) else []
 
     def test_cold_warm_and_none_have_the_same_bits(self):
@@ -73,7 +80,36 @@ class Panels(CommandCase):
         with open(self.panels, "w", encoding="utf-8") as f:
             f.write("a file in the way")
         done = self.ok("score", STARTER, "--ids", self.ids, "--json", "-v", env=self.env)
-        self.assertEqual(done.err.decode().count("packed weights: not saved"), 1)
+        self.assertEqual(done.err.decode().count("packed weights: not saved"), 2)
+
+    def test_the_tokenizer_is_the_same_from_its_tables(self):
+        text = "Hello  w\u00f6rld 123\n<|im_start|>user \u4f60\u597d"
+
+        def answer(*arguments):
+            done = self.ok("generate", STARTER, "--prompt", text, "-n", "8", "--temp", "0", "--json", *arguments,
+                           env=self.env)
+            return [done.json[key] for key in ("prompt_ids", "ids", "text")]
+
+        none = answer("--panel-cache", "0")
+        self.assertEqual(self.tables(), [])
+        self.assertEqual(answer(), none)
+        self.assertEqual(len(self.tables()), 1)
+        path = os.path.join(self.panels, self.tables()[0])
+        before = os.stat(path)
+        self.assertEqual(answer(), none)
+        self.assertEqual(os.stat(path).st_ino, before.st_ino)  # it was used, not written
+        for at in (4096 + 8, before.st_size // 2):  # the name of the build; numbers
+            inode = os.stat(path).st_ino
+            with open(path, "r+b") as f:
+                f.seek(at)
+                byte = f.read(1)[0]
+                f.seek(at)
+                f.write(bytes([byte ^ 1]))
+            self.assertEqual(answer(), none)
+            self.assertNotEqual(os.stat(path).st_ino, inode)
+        os.truncate(path, 5000)
+        self.assertEqual(answer(), none)
+        self.assertEqual(os.stat(path).st_size, before.st_size)
 
 
 if __name__ == "__main__":
