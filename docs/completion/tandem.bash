@@ -15,7 +15,7 @@ _tandem() {
     score) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --panel-cache --ids --text --chunk --top --rows" ;;
     embed) words="--help --json --json-lines --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --panel-cache --prompt --file --ids --pooling --dimensions --no-normalize --prompt-name --instruct" ;;
     golden) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --panel-cache --chunk --model --mates --bound --dump" ;;
-    bench) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --panel-cache --n-prompt --n-gen --n-depth --n-seq --repeats --probe --formats --format --weight-mb" ;;
+    bench) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --panel-cache --n-prompt --n-gen --n-depth --n-seq --repeats --probe --phases --formats --format --weight-mb" ;;
     inspect) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device" ;;
     fit) words="--help --json --verbose --quiet --no-color --progress --threads --isa --tier --device --kv --ctx --parallel --memory" ;;
     quantize) words="--help --json --verbose --quiet --no-color --progress --threads --bits --group --mode --recipe --gguf --shard-mib --kl-text --no-kl" ;;

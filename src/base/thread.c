@@ -42,6 +42,7 @@ struct tdm_team {
     team_member *members; /* [n]; member 0 is the owner and has no thread */
     tdm_team_fn fn;
     void *arg;
+    uint64_t n_runs; /* the owner's */
     _Alignas(64) atomic_uint epoch;
     _Alignas(64) atomic_int n_left;
     _Alignas(64) atomic_int n_sleeping;
@@ -179,9 +180,14 @@ int32_t tdm_team_size(const tdm_team *team) {
     return team->n;
 }
 
+uint64_t tdm_team_n_runs(const tdm_team *team) {
+    return team->n_runs;
+}
+
 void tdm_team_run(tdm_team *team, tdm_team_fn fn, void *arg) {
     int spins = 0;
     unsigned epoch = 0;
+    team->n_runs++;
     if (team->n == 1) {
         fn(arg, 0, 1);
         return;

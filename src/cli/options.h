@@ -104,6 +104,7 @@ typedef enum tdm_option_id {
     TDM_OPT_BENCH_BATCH,
     TDM_OPT_REPEATS,
     TDM_OPT_PROBE,
+    TDM_OPT_PHASES,
     TDM_OPT_BENCH_FORMATS,
     TDM_OPT_BENCH_FORMAT,
     TDM_OPT_BENCH_MB,

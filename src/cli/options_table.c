@@ -64,6 +64,9 @@ const tdm_verb_row TDM_VERBS[TDM_VERB_COUNT] = {
          "decode test; 0 leaves them out. Repeats run interleaved, and a read-only probe of "
          "memory runs beside each of them.\n"
          "With --probe no MODEL is given.\n"
+         "With --phases each test runs once and prints the operations of its steps, layer by "
+         "layer, "
+         "instead; -b is 1 and 8 then, unless it is given.\n"
          "With --formats no MODEL is given: products of one row with random weights of each "
          "storage format, their GB/s of the file and the share of what memory gives in the same "
          "round."},
@@ -257,6 +260,8 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
     [TDM_OPT_REPEATS] = INT('r', "repeats", "N", BIT(BENCH), 1, 1000, "5", "runs of each test"),
     [TDM_OPT_PROBE] =
         FLAG(0, "probe", BIT(BENCH), "the machine's limits instead: reads, arithmetic, waits"),
+    [TDM_OPT_PHASES] =
+        FLAG(0, "phases", BIT(BENCH), "the operations of a step in order, with count, bytes, time"),
     [TDM_OPT_BENCH_FORMATS] = FLAG(0, "formats", BIT(BENCH),
                                    "a line for each storage format of weights instead of a model"),
     [TDM_OPT_BENCH_FORMAT] =

@@ -3,13 +3,15 @@
  * tandem bench: prefill, decode and batched decode, as llama-bench counts them: prefill computes
  * the last token's logits only, prompts are drawn ids, decode starts from n_depth positions and
  * feeds its own greedy tokens. Repeats of all tests run interleaved (A B C, A B C, ...), each right
- * after a pass of the read-only probe, so that a busy machine shows in both. */
+ * after a pass of the read-only probe, so that a busy machine shows in both. With --phases each
+ * test runs once and tells its operations instead. */
 #include "base/hash.h"
 #include "base/random.h"
 #include "cli/bench_probe.h"
 #include "cli/load.h"
 #include "cli/probe.h"
 #include "cli/verbs/bench_formats.h"
+#include "cli/verbs/bench_phases.h"
 #include "engine/engine.h"
 #include "tensor/ops.h"
 
@@ -43,7 +45,8 @@ typedef struct bench_job {
     int32_t *ids;  /* [N_BATCH] scratch */
     int32_t *next; /* [n_seq_max] */
     tdm_step_row *rows;
-    size_t step_bytes; /* of weights that each step reads */
+    size_t step_bytes;  /* of weights that each step reads */
+    tdm_phases *phases; /* NULL: not asked for */
     bool has_header;
 } bench_job;
 
@@ -80,7 +83,10 @@ static tdm_status plan_tests(bench_job *job, tdm_error *err) {
     const size_t n_p = list_of(args, TDM_OPT_BENCH_PROMPT, 512, p);
     const size_t n_n = list_of(args, TDM_OPT_BENCH_GEN, 128, n);
     const size_t n_d = list_of(args, TDM_OPT_BENCH_DEPTH, 0, d);
-    const size_t n_b = list_of(args, TDM_OPT_BENCH_BATCH, 1, b);
+    size_t n_b = list_of(args, TDM_OPT_BENCH_BATCH, 1, b);
+    if (tdm_args_has(args, TDM_OPT_PHASES) && !tdm_args_has(args, TDM_OPT_BENCH_BATCH)) {
+        b[n_b++] = 8; /* one row and a batch have other phases */
+    }
     job->tests = tdm_arena_calloc(&job->arena, n_d * (n_p + n_n * n_b), sizeof *job->tests);
     if (job->tests == NULL) {
         return tdm_fail_nomem(err, "the tests");
@@ -123,10 +129,28 @@ static void drop_states(bench_job *job, test *t) {
     }
 }
 
+/* One forward; its phases too where they are asked for. decode's argmax is the step's. */
+static tdm_status run_step(bench_job *job, tdm_step step, int32_t *next, tdm_error *err) {
+    tdm_graph *graph = job->parts.graph;
+    if (job->phases != NULL) {
+        step.tap = tdm_phases_tap;
+        step.tap_arg = job->phases;
+        tdm_phases_step_begin(job->phases);
+    }
+    TDM_TRY(graph->ops->forward(graph, &step, err));
+    if (next != NULL) {
+        tdm_op_argmax(job->parts.backend, next, job->logits, job->facts.n_vocab, step.n_rows,
+                      job->facts.n_vocab);
+    }
+    if (job->phases != NULL) {
+        tdm_phases_step_end(job->phases);
+    }
+    return TDM_OK;
+}
+
 /* n drawn tokens of one sequence, N_BATCH a step; logits of the last one where wanted. */
 static tdm_status prefill(bench_job *job, tdm_state *state, int32_t seq, int32_t n,
                           bool wants_logits, tdm_error *err) {
-    tdm_graph *graph = job->parts.graph;
     for (int32_t at = 0; at < n;) {
         const int32_t n_now = n - at < N_BATCH ? n - at : N_BATCH;
         const bool is_last = at + n_now == n;
@@ -139,7 +163,7 @@ static tdm_status prefill(bench_job *job, tdm_state *state, int32_t seq, int32_t
         for (int32_t i = 0; i < n_now; i++) {
             job->ids[i] = draw_id(job, seq, state->length + i);
         }
-        TDM_TRY(graph->ops->forward(graph, &step, err));
+        TDM_TRY(run_step(job, step, NULL, err));
         at += n_now;
     }
     return TDM_OK;
@@ -178,7 +202,6 @@ static tdm_status prepare(bench_job *job, test *t, tdm_error *err) {
 }
 
 static tdm_status decode(bench_job *job, test *t, int32_t n, tdm_error *err) {
-    tdm_graph *graph = job->parts.graph;
     const tdm_step step = {.rows = job->rows, .n_rows = t->n_seq, .logits = job->logits};
     for (int32_t i = 0; i < t->n_seq; i++) {
         job->next[i] = draw_id(job, i, t->n_depth);
@@ -188,9 +211,7 @@ static tdm_status decode(bench_job *job, test *t, int32_t n, tdm_error *err) {
                                       .n_tokens = 1};
     }
     for (int32_t i = 0; i < n; i++) {
-        TDM_TRY(graph->ops->forward(graph, &step, err));
-        tdm_op_argmax(job->parts.backend, job->next, job->logits, job->facts.n_vocab, t->n_seq,
-                      job->facts.n_vocab);
+        TDM_TRY(run_step(job, step, job->next, err));
     }
     return TDM_OK;
 }
@@ -439,8 +460,33 @@ static tdm_status allocate(bench_job *job, tdm_error *err) {
                                           job->n_seq_max, job->n_seq_max, err);
 }
 
+/* Each test once, as a list of its phases. */
+static tdm_status run_phases(bench_job *job, tdm_error *err) {
+    char name[64];
+    for (size_t i = 0; i < job->n_tests; i++) {
+        test *t = &job->tests[i];
+        const tdm_phases_test told = {.name = name,
+                                      .n_prompt = t->n_prompt,
+                                      .n_gen = t->n_gen,
+                                      .n_depth = t->n_depth,
+                                      .n_seq = t->n_seq,
+                                      .n_threads = job->facts.n_threads};
+        test_name(t, name, sizeof name);
+        TDM_TRY(warm_up(job, t, err));
+        TDM_TRY(prepare(job, t, err));
+        tdm_phases_start(job->phases);
+        TDM_TRY(t->n_prompt > 0 ? prefill(job, t->states[0], 0, t->n_prompt, true, err)
+                                : decode(job, t, t->n_gen, err));
+        TDM_TRY(tdm_phases_put(job->phases, &told, err));
+    }
+    return TDM_OK;
+}
+
 static tdm_status run_all(bench_job *job, tdm_error *err) {
     TDM_TRY(allocate(job, err));
+    if (job->phases != NULL) {
+        return run_phases(job, err);
+    }
     for (size_t i = 0; i < job->n_tests; i++) {
         TDM_TRY(warm_up(job, &job->tests[i], err));
     }
@@ -464,9 +510,15 @@ static tdm_status run_threads(bench_job *job, int64_t n_threads, tdm_error *err)
     job->step_bytes = count_step_bytes(&job->parts);
     status = tdm_probe_init(&job->probe, job->cli->alloc, job->cli->clock, job->parts.backend->team,
                             err);
+    if (status == TDM_OK && tdm_args_has(job->cli->args, TDM_OPT_PHASES)) {
+        status = tdm_phases_create(&job->phases, job->cli, job->parts.backend,
+                                   job->parts.graph->facts.n_layers, err);
+    }
     if (status == TDM_OK) {
         status = run_all(job, err);
     }
+    tdm_phases_destroy(job->phases);
+    job->phases = NULL;
     for (size_t i = 0; i < job->n_tests; i++) {
         drop_states(job, &job->tests[i]);
     }
@@ -485,6 +537,8 @@ static tdm_status check_kind(const tdm_args *args, tdm_error *err) {
     if (!is_formats &&
         (tdm_args_has(args, TDM_OPT_BENCH_FORMAT) || tdm_args_has(args, TDM_OPT_BENCH_MB))) {
         what = "--format and --weight-mb go with --formats";
+    } else if (tdm_args_has(args, TDM_OPT_PHASES) && !is_model) {
+        what = "--phases are those of a MODEL";
     } else if (is_probe + is_formats + is_model > 1) {
         what = is_probe ? "--probe measures no model" : "--formats measures no model";
     } else if (is_probe + is_formats + is_model == 0) {

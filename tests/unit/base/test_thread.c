@@ -51,6 +51,7 @@ static void run_team(int32_t n, int n_runs, bool with_pauses) {
             clock->sleep_ns(clock->ctx, 3000000);
         }
     }
+    assert_int_equal(tdm_team_n_runs(team), n_runs + n_runs / 10);
     tdm_team_destroy(team);
 }
 
