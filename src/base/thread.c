@@ -13,15 +13,11 @@
  * tens of microseconds where a spin costs tens of nanoseconds), then yields YIELDS times, and only
  * then sleeps on a condition variable. Long spins hurt where threads share cores: with 20,000 of
  * them a contended call of two threads took 1,006 us, with 1,000 spins and 5,000 yields 79 us
- * (2 cores, load 5). _GNU_SOURCE is for sched_getaffinity. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+ * (2 cores, load 5). */
 #include "base/thread.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 
 #define TEAM_THREADS_MAX 256
@@ -208,39 +204,4 @@ void tdm_team_run(tdm_team *team, tdm_team_fn fn, void *arg) {
             (void)sched_yield(); /* a worker lost its core inside its part: give it ours */
         }
     }
-}
-
-/* Hyper-threads that share a core count once: a core whose lowest sibling is usable counts, others
- * do not. */
-static bool is_first_sibling(size_t cpu, const cpu_set_t *set) {
-    char path[96];
-    FILE *file = NULL;
-    size_t first = cpu;
-    (void)snprintf(path, sizeof path,
-                   "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", cpu);
-    file = fopen(path, "re");
-    if (file == NULL) {
-        return true;
-    }
-    /* allowed: the kernel wrote the number, and it is compared with a bound */
-    if (fscanf(file, "%zu", &first) != 1 || first >= CPU_SETSIZE || !CPU_ISSET(first, set)) {
-        first = cpu;
-    }
-    (void)fclose(file);
-    return first == cpu;
-}
-
-int32_t tdm_cpu_count(void) {
-    cpu_set_t set;
-    int32_t n = 0;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) != 0) {
-        return 1;
-    }
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (CPU_ISSET(cpu, &set) && is_first_sibling(cpu, &set)) {
-            n++;
-        }
-    }
-    return n < 1 ? 1 : (n > TEAM_THREADS_MAX ? TEAM_THREADS_MAX : n);
 }

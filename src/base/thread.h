@@ -25,7 +25,4 @@ void tdm_team_run(tdm_team *team, tdm_team_fn fn, void *arg);
 /* Runs so far: what an observer counts. Owner thread. */
 uint64_t tdm_team_n_runs(const tdm_team *team);
 
-/* Cores this process may use, hyper-threads counted once where the system tells; at least 1. */
-int32_t tdm_cpu_count(void);
-
 #endif

@@ -4,6 +4,7 @@
  * the best of a few short runs: a limit is what is reached once, not what a busy machine averages. */
 #include "cli/bench_probe.h"
 
+#include "base/cpus.h"
 #include "cli/boot.h"
 #include "cli/load.h"
 #include "cli/probe.h"

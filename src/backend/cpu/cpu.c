@@ -5,6 +5,7 @@
 #include "backend/cpu/cpu.h"
 
 #include "backend/cpu/cpu_priv.h"
+#include "base/cpus.h"
 #include "tensor/dequant.h"
 #include "tensor/ops.h"
 

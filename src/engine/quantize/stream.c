@@ -11,6 +11,7 @@
 #include "engine/quantize/plan.h"
 
 #include "base/arith.h"
+#include "base/cpus.h"
 
 #include <string.h>
 

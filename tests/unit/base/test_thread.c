@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The thread team: every member runs once a run, what one run wrote the next one sees, sleepers
- * wake, and a team that cannot be made leaves nothing behind. Run it under TSan too. */
+ * wake, and a team that cannot be made leaves nothing behind. Run it under TSan too. _GNU_SOURCE is
+ * for sched_setaffinity. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "support/support.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
+
+#include <sched.h>
 
 typedef struct job {
     int64_t count[8]; /* plain memory: each member its own, read by all in the next run */
@@ -74,6 +80,44 @@ static void test_sleepers_wake(void **state) {
     run_team(5, 10, true);
 }
 
+/* All members on one processor: the owner does what nobody began, and nobody waits for ever. */
+static void test_one_processor(void **state) {
+    cpu_set_t all;
+    cpu_set_t one;
+    size_t cpu = 0;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    while (!CPU_ISSET(cpu, &all)) {
+        cpu++;
+    }
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0); /* threads made now inherit it */
+    run_team(5, 300, false);
+    run_team(3, 10, true);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
+/* A team without work takes no processor time: 100 ms of three workers would be 300. */
+static void test_idle_costs_nothing(void **state) {
+    tdm_error err;
+    tdm_team *team = NULL;
+    job j = {.n = 4};
+    const tdm_clock *clock = tdm_clock_system();
+    (void)state;
+    assert_int_equal(tdm_team_create(&team, NULL, 4, &err), TDM_OK);
+    tdm_team_run(team, work, &j);
+    clock->sleep_ns(clock->ctx, 50000000); /* spins and yields end */
+    const int64_t before = support_cpu_ns();
+    clock->sleep_ns(clock->ctx, 100000000);
+    assert_true(support_cpu_ns() - before < 30000000);
+    tdm_team_run(team, work, &j); /* and it is still there */
+    for (int32_t i = 0; i < 4; i++) {
+        assert_int_equal(j.count[i], 2);
+    }
+    tdm_team_destroy(team);
+}
+
 /* Made and destroyed at once, and after one run: no worker is left running or lost. */
 static void test_short_lives(void **state) {
     (void)state;
@@ -119,16 +163,12 @@ static void test_refused(void **state) {
     }
 }
 
-static void test_cpu_count(void **state) {
-    (void)state;
-    assert_in_range(tdm_cpu_count(), 1, 256);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_size),    cmocka_unit_test(test_many_runs),
         cmocka_unit_test(test_sleepers_wake), cmocka_unit_test(test_short_lives),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_cpu_count),
+        cmocka_unit_test(test_one_processor), cmocka_unit_test(test_idle_costs_nothing),
+        cmocka_unit_test(test_refused),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }
