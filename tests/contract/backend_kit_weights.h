@@ -138,6 +138,14 @@ static inline bool kit_is_int8(const backend_kit *kit, const kit_spec *spec, int
     return kit->tier == TDM_TIER_FAST && is_quantized && n_in % 32 == 0;
 }
 
+/* Some sets round the activations of these to BF16 in the fast tier, their twin does not: what is
+ * compared with it has activations that rounding leaves alone. */
+static inline bool kit_may_round(const backend_kit *kit, const kit_spec *spec) {
+    return kit->tier == TDM_TIER_FAST &&
+           (spec->mode == TDM_WEIGHT_MXFP8 || spec->mode == TDM_WEIGHT_FP8 ||
+            (spec->mode == TDM_WEIGHT_PLAIN && spec->dtype == TDM_DTYPE_BF16));
+}
+
 /* One weight as two backends hold it, over the same bytes at odd addresses. */
 typedef struct kit_weight {
     uint8_t *bytes[3];

@@ -142,7 +142,9 @@ static void scratch_free(tdm_cpu *cpu) {
     tdm_mem_free_aligned(cpu->alloc, cpu->x8.blocks, cpu->x8_blocks_bytes, 64);
     tdm_mem_free_aligned(cpu->alloc, cpu->gathered, cpu->gathered_bytes, 64);
     tdm_mem_free_aligned(cpu->alloc, cpu->x8.groups, cpu->x8_groups_bytes, 64);
+    tdm_mem_free_aligned(cpu->alloc, cpu->x16.q, cpu->x16_bytes, 64);
     cpu->scratch = NULL;
+    cpu->x16 = (tdm_cpu_x16){0};
     cpu->gathered = NULL;
     cpu->x8 = (tdm_cpu_x8){0};
 }
@@ -171,6 +173,15 @@ tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, td
     next.scratch = NULL;
     next.gathered = NULL;
     next.gathered_bytes = 0;
+    next.x16 = (tdm_cpu_x16){0};
+    if (be->tier == TDM_TIER_FAST && cpu->kernels.is_bf16 != NULL && width_max > 0) {
+        next.x16_bytes = (size_t)n_max * (size_t)tdm_cpu_x16_ld(width_max) * sizeof(uint16_t);
+        next.x16.q = tdm_mem_alloc_aligned(cpu->alloc, next.x16_bytes, 64);
+        if (next.x16.q == NULL) {
+            scratch_free(&next);
+            return tdm_fail_nomem(err, "activations rounded to BF16");
+        }
+    }
     if (cpu->has_columns && width_max > 0) {
         next.gathered_bytes = (size_t)n_max * (size_t)width_max * sizeof(float);
         next.gathered = tdm_mem_alloc_aligned(cpu->alloc, next.gathered_bytes, 64);

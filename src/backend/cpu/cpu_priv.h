@@ -5,7 +5,7 @@
  * cannot fail.
  *
  * Numbers, fixed here for every set:
- *  - f32 products (reference and exact tiers, and dense weights in every tier): the sum of one
+ *  - f32 products (reference and exact tiers, and weights that have no others): the sum of one
  *    output runs over k in one order that depends on n_in alone. Scalar: one chain in f64, rounded
  *    once. Vector: lanes of f32 fused multiply-adds, folded in one order.
  *  - int8 products (fast tier, quantized weights): activations are rounded in blocks of 32 to
@@ -19,6 +19,12 @@
  *        acc = fma(-dmin * d, (float)(min0 * sum(q first 16) + min1 * sum(q last 16)), acc).
  *    Where halves have f32 scales (NVFP4, IQ1_M, IQ2_XS, IQ2_S) there is one fma for each half, the
  *    first half first.
+ *  - BF16 products (fast tier, dense BF16 and E4M3 weights, sets that have them): activations are
+ *    rounded to BF16 (to nearest even; below 2^-126 they are zero), weights stay exact, sums are f32
+ *    and flush what is below 2^-126. Over groups of columns that share a scale (a dense row is one
+ *    group without) in ascending order, acc = fma(scale, sum of the group from zero, acc). A group's
+ *    order of summing is the set's own: "two chains" (the scalar twin, AMX) or lanes of vdpbf16ps
+ *    (AVX-512 on AMD); it is the same for one token and for many.
  *  - is_added: out = out + (product + bias), each plus rounded, in that order. */
 #ifndef TDM_BACKEND_CPU_CPU_PRIV_H
 #define TDM_BACKEND_CPU_CPU_PRIV_H
@@ -81,11 +87,25 @@ typedef struct tdm_cpu_x8 {
     tdm_cpu_x8_group *groups; /* [n / 16, ld_blocks]; NULL where no set reads them */
 } tdm_cpu_x8;
 
+/* Activations rounded to BF16, n rows of ld values, zeros behind the last column. Where the set has
+ * wide BF16 products, each whole group of sixteen tokens has its place in tiles instead: for each 32
+ * columns sixteen pairs of columns, of each the sixteen tokens. */
+typedef struct tdm_cpu_x16 {
+    uint16_t *q; /* [n, ld] */
+    int64_t ld;
+} tdm_cpu_x16;
+
+/* A stride of rows that are not all in one set of the first-level cache. */
+static inline int64_t tdm_cpu_x16_ld(int64_t n_in) {
+    return (n_in + 63) / 64 * 64 + 32;
+}
+
 typedef struct tdm_cpu_linear_job {
     const tdm_weight *weight;
     const float *x; /* [n, n_in] */
     int64_t ld_x;
-    const tdm_cpu_x8 *x8; /* int8 products only */
+    const tdm_cpu_x8 *x8;   /* int8 products only */
+    const tdm_cpu_x16 *x16; /* BF16 products only */
     const float *bias;
     float *out;
     int64_t ld_out;
@@ -113,6 +133,17 @@ typedef struct tdm_cpu_kernels {
      * scratch: TDM_CPU_WIDE_SCRATCH. NULL: the set has none. The bits are linear_i8's. */
     void (*linear_i8_wide)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                            int64_t group0, int64_t group1, void *scratch);
+    /* Whether this weight's products are BF16 products in the fast tier. NULL: the set has none. */
+    bool (*is_bf16)(const tdm_weight *weight);
+    void (*linear_bf16)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                        int64_t tok1, void *scratch);
+    /* The same for groups of tokens [group0, group1). NULL: the set has none. */
+    void (*linear_bf16_wide)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+                             int64_t group0, int64_t group1, void *scratch);
+    /* One row of n values into out, which has ld; and a group of sixteen rows into tiles, where there
+     * are wide products. */
+    void (*round_bf16)(const float *x, int64_t n, uint16_t *out, int64_t ld);
+    void (*round_bf16_group)(const float *x, int64_t ld_x, int64_t n, uint16_t *out);
     /* One row of n values, n a multiple of 32. */
     void (*quantize)(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);
     /* Both NULL: the set has no layout of its own. Sets weight->layout and period for int8
@@ -171,6 +202,12 @@ void tdm_cpu_delta_gates(const tdm_delta *delta, int32_t head, float a, float b,
 void tdm_cpu_group_put(tdm_cpu_x8_group *group, int32_t t, const int8_t *row,
                        const tdm_cpu_x8_block *blocks, int64_t n_blocks);
 
+/* The law of BF16 products (two chains), and rounding for them. */
+void tdm_scalar_linear_bf16(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                            int64_t tok1, void *scratch);
+void tdm_scalar_round_bf16(const float *x, int64_t n, uint16_t *out, int64_t ld);
+void tdm_scalar_round_bf16_group(const float *x, int64_t ld_x, int64_t n, uint16_t *out);
+
 /* Bytes of one thread's scratch for products of n_in and for attention. */
 size_t tdm_cpu_scratch_bytes(int64_t n_in);
 
@@ -202,6 +239,8 @@ typedef struct tdm_cpu {
     tdm_cpu_x8 x8;
     size_t x8_q_bytes;
     size_t x8_blocks_bytes;
+    tdm_cpu_x16 x16; /* NULL where tier or set have no BF16 products */
+    size_t x16_bytes;
     bool has_columns; /* a weight reads its activations in another order */
     float *gathered;  /* [n_max, width_max] of them; NULL without such a weight */
     size_t gathered_bytes;
@@ -251,6 +290,9 @@ static inline int64_t tdm_cpu_max(int64_t a, int64_t b) {
 
 /* Whether this weight's products are int8 products in this backend. */
 bool tdm_cpu_is_int8(const tdm_cpu *cpu, const tdm_weight *weight);
+
+/* The same of BF16 products. */
+bool tdm_cpu_is_bf16(const tdm_cpu *cpu, const tdm_weight *weight);
 
 /* Table entries that need more than a row loop. */
 tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, tdm_error *err);

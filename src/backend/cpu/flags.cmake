@@ -13,8 +13,13 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
             "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni")
         set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/e4m3.c
             APPEND PROPERTY COMPILE_OPTIONS "-mavx512vbmi")
+        set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/e4m3_bf16.c
+            APPEND PROPERTY COMPILE_OPTIONS "-mavx512vbmi;-mavx512bf16")
+        set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/linear_bf16.c
+            ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/two_chains.c
+            APPEND PROPERTY COMPILE_OPTIONS "-mavx512bf16")
     endif()
     file(GLOB amx_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/amx/*.c)
     set_source_files_properties(${amx_sources} PROPERTIES COMPILE_OPTIONS
-        "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mamx-tile;-mamx-int8")
+        "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mamx-tile;-mamx-int8;-mamx-bf16")
 endif()

@@ -18,10 +18,12 @@ typedef struct linear_run {
     tdm_cpu *cpu;
     tdm_cpu_linear_job jobs[TDM_LINEAR_PARTS_MAX];
     bool is_int8[TDM_LINEAR_PARTS_MAX];
+    bool is_bf16[TDM_LINEAR_PARTS_MAX];
     int64_t panel_end[TDM_LINEAR_PARTS_MAX]; /* running count over the parts */
     int32_t n_parts;
     int64_t n;
-    int64_t n_wide; /* leading tokens that go in whole groups; 0: none */
+    int64_t n_wide;      /* leading tokens that go in whole groups; 0: none */
+    int64_t n_wide_bf16; /* the same of BF16 products */
     int64_t n_panels;
     int64_t chunk_panels; /* 0: one contiguous share a thread */
     atomic_llong next;
@@ -30,6 +32,11 @@ typedef struct linear_run {
 bool tdm_cpu_is_int8(const tdm_cpu *cpu, const tdm_weight *weight) {
     tdm_block_kind kind = TDM_BLOCK_ONE;
     return cpu->base.tier == TDM_TIER_FAST && !weight->is_exact && tdm_weight_kind(weight, &kind);
+}
+
+bool tdm_cpu_is_bf16(const tdm_cpu *cpu, const tdm_weight *weight) {
+    return cpu->base.tier == TDM_TIER_FAST && !weight->is_exact && cpu->kernels.is_bf16 != NULL &&
+           cpu->kernels.is_bf16(weight);
 }
 
 /* The groups of tokens, in calls as large as wide products allow. */
@@ -56,16 +63,24 @@ static void run_panels(const linear_run *run, int64_t begin, int64_t end, void *
             const tdm_cpu_linear_job *job = &run->jobs[i];
             int64_t row0 = (p0 - first) * TDM_CPU_PANEL_ROWS;
             int64_t row1 = tdm_cpu_min((p1 - first) * TDM_CPU_PANEL_ROWS, job->weight->n_out);
-            int64_t token_bytes = job->weight->n_in * (run->is_int8[i] ? 2 : 4);
+            bool is_narrow = run->is_int8[i] || run->is_bf16[i];
+            int64_t token_bytes = job->weight->n_in * (is_narrow ? 2 : 4);
             int64_t step = tdm_cpu_max(24, TOKEN_CHUNK_BYTES / token_bytes / 12 * 12);
             int64_t n_wide = run->is_int8[i] ? run->n_wide : 0;
             if (n_wide > 0) {
                 run_wide(run, job, row0, row1, scratch);
             }
+            if (run->is_bf16[i] && run->n_wide_bf16 > 0) {
+                n_wide = run->n_wide_bf16;
+                run->cpu->kernels.linear_bf16_wide(job, row0, row1, 0,
+                                                   n_wide / TDM_CPU_GROUP_TOKENS, scratch);
+            }
             for (int64_t t = n_wide; t < run->n; t += step) {
                 int64_t t1 = tdm_cpu_min(run->n, t + step);
                 if (run->is_int8[i]) {
                     run->cpu->kernels.linear_i8(job, row0, row1, t, t1, scratch);
+                } else if (run->is_bf16[i]) {
+                    run->cpu->kernels.linear_bf16(job, row0, row1, t, t1, scratch);
                 } else {
                     run->cpu->kernels.linear_f32(job, row0, row1, t, t1, scratch);
                 }
@@ -132,6 +147,34 @@ static void quantize_member(void *arg, int32_t idx, int32_t n_members) {
     }
 }
 
+/* The same for BF16 products. */
+static void round_member(void *arg, int32_t idx, int32_t n_members) {
+    const quantize_run *run = arg;
+    const tdm_cpu_kernels *kernels = &run->cpu->kernels;
+    const tdm_cpu_x16 *x16 = &run->cpu->x16;
+    const int64_t n_groups = run->n_wide / TDM_CPU_GROUP_TOKENS;
+    int64_t begin = 0;
+    int64_t end = 0;
+    tdm_cpu_share(n_groups, idx, n_members, &begin, &end);
+    for (int64_t g = begin; g < end; ++g) {
+        const int64_t t = g * TDM_CPU_GROUP_TOKENS;
+        kernels->round_bf16_group(run->x + t * run->ld_x, run->ld_x, run->n_in,
+                                  x16->q + t * x16->ld);
+    }
+    tdm_cpu_share(run->n - run->n_wide, idx, n_members, &begin, &end);
+    for (int64_t t = run->n_wide + begin; t < run->n_wide + end; ++t) {
+        kernels->round_bf16(run->x + t * run->ld_x, run->n_in, x16->q + t * x16->ld, x16->ld);
+    }
+}
+
+static void round_all(tdm_team *team, tdm_team_fn round, quantize_run *run) {
+    if (run->n == 1 || run->n * run->n_in < WORK_INLINE) {
+        round(run, 0, 1);
+    } else {
+        tdm_team_run(team, round, run);
+    }
+}
+
 typedef struct gather_run {
     const float *x;
     int64_t ld_x;
@@ -162,6 +205,7 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
     int64_t n_in = parts[0].weight->n_in;
     linear_run run = {.cpu = cpu, .n_parts = n_parts, .n = n};
     bool any_int8 = false;
+    bool any_bf16 = false;
     bool can_widen = cpu->kernels.linear_i8_wide != NULL;
     TDM_CHECK(n <= cpu->n_max && n_in <= cpu->width_max);
     if (parts[0].weight->columns != NULL) {
@@ -183,12 +227,15 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
     for (int32_t i = 0; i < n_parts; ++i) {
         const tdm_linear_part *p = &parts[i];
         run.is_int8[i] = tdm_cpu_is_int8(cpu, p->weight);
+        run.is_bf16[i] = tdm_cpu_is_bf16(cpu, p->weight);
         any_int8 = any_int8 || run.is_int8[i];
+        any_bf16 = any_bf16 || run.is_bf16[i];
         can_widen = can_widen && (!run.is_int8[i] || p->weight->packed != NULL);
         run.jobs[i] = (tdm_cpu_linear_job){.weight = p->weight,
                                            .x = x,
                                            .ld_x = ld_x,
                                            .x8 = &cpu->x8,
+                                           .x16 = &cpu->x16,
                                            .bias = p->bias,
                                            .out = p->out,
                                            .ld_out = p->ld_out,
@@ -200,11 +247,15 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
         run.n_wide = can_widen ? n / TDM_CPU_GROUP_TOKENS * TDM_CPU_GROUP_TOKENS : 0;
         quantize_run q = {
             .cpu = cpu, .x = x, .ld_x = ld_x, .n = n, .n_wide = run.n_wide, .n_in = n_in};
-        if (n == 1 || n * n_in < WORK_INLINE) {
-            quantize_member(&q, 0, 1);
-        } else {
-            tdm_team_run(be->team, quantize_member, &q);
-        }
+        round_all(be->team, quantize_member, &q);
+    }
+    if (any_bf16) {
+        const bool has_wide = cpu->kernels.linear_bf16_wide != NULL;
+        run.n_wide_bf16 = has_wide ? n / TDM_CPU_GROUP_TOKENS * TDM_CPU_GROUP_TOKENS : 0;
+        quantize_run q = {
+            .cpu = cpu, .x = x, .ld_x = ld_x, .n = n, .n_wide = run.n_wide_bf16, .n_in = n_in};
+        cpu->x16.ld = tdm_cpu_x16_ld(n_in);
+        round_all(be->team, round_member, &q);
     }
     if (run.n_panels * TDM_CPU_PANEL_ROWS * n * n_in < WORK_INLINE) {
         linear_member(&run, 0, 1);
@@ -213,7 +264,7 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
     if (n > 1) {
         int64_t share = run.n_panels / ((int64_t)cpu->n_threads * 8);
         run.chunk_panels = tdm_cpu_max(1, tdm_cpu_min(16, share));
-        if (run.n_wide > 0) { /* wide products take two panels at a time */
+        if (run.n_wide > 0 || run.n_wide_bf16 > 0) { /* wide products take two panels at a time */
             run.chunk_panels = (run.chunk_panels + 1) / 2 * 2;
         }
     }

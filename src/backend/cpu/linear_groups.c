@@ -24,6 +24,8 @@ typedef struct groups_run {
     int64_t n;
     int64_t n_in;
     const tdm_linear_group *groups;
+    bool any_int8;
+    bool any_bf16;
     int64_t n_panels;
     int64_t chunk_panels;
     atomic_llong next;
@@ -33,15 +35,20 @@ static int64_t panels_of(const tdm_weight *weight) {
     return (weight->n_out + TDM_CPU_PANEL_ROWS - 1) / TDM_CPU_PANEL_ROWS;
 }
 
-static void quantize_member(void *arg, int32_t idx, int32_t n_members) {
+static void round_member(void *arg, int32_t idx, int32_t n_members) {
     const groups_run *run = arg;
+    const tdm_cpu_kernels *kernels = &run->cpu->kernels;
+    const tdm_cpu_x16 *x16 = &run->cpu->x16;
     const tdm_cpu_x8 *x8 = &run->cpu->x8;
     int64_t begin = 0;
     int64_t end = 0;
     tdm_cpu_share(run->n, idx, n_members, &begin, &end);
-    for (int64_t t = begin; t < end; ++t) {
-        run->cpu->kernels.quantize(run->x + t * run->ld_x, run->n_in, x8->q + t * x8->ld_q,
-                                   x8->blocks + t * x8->ld_blocks);
+    for (int64_t t = begin; t < end && run->any_int8; ++t) {
+        kernels->quantize(run->x + t * run->ld_x, run->n_in, x8->q + t * x8->ld_q,
+                          x8->blocks + t * x8->ld_blocks);
+    }
+    for (int64_t t = begin; t < end && run->any_bf16; ++t) {
+        kernels->round_bf16(run->x + t * run->ld_x, run->n_in, x16->q + t * x16->ld, x16->ld);
     }
 }
 
@@ -53,19 +60,24 @@ static void run_part(const groups_run *run, const tdm_linear_group *g, int32_t p
                                     .x = run->x,
                                     .ld_x = run->ld_x,
                                     .x8 = &run->cpu->x8,
+                                    .x16 = &run->cpu->x16,
                                     .bias = p->bias,
                                     .out = p->out + run->first * p->ld_out,
                                     .ld_out = p->ld_out,
                                     .is_added = p->is_added};
     bool is_int8 = tdm_cpu_is_int8(run->cpu, p->weight);
+    bool is_bf16 = tdm_cpu_is_bf16(run->cpu, p->weight);
     int64_t row0 = begin * TDM_CPU_PANEL_ROWS;
     int64_t row1 = tdm_cpu_min(end * TDM_CPU_PANEL_ROWS, p->weight->n_out);
-    int64_t step = tdm_cpu_max(24, TOKEN_CHUNK_BYTES / (run->n_in * (is_int8 ? 2 : 4)) / 12 * 12);
+    int64_t step =
+        tdm_cpu_max(24, TOKEN_CHUNK_BYTES / (run->n_in * (is_int8 || is_bf16 ? 2 : 4)) / 12 * 12);
     int64_t last = g->row0 - run->first + g->n;
     for (int64_t t = g->row0 - run->first; t < last; t += step) {
         int64_t t1 = tdm_cpu_min(last, t + step);
         if (is_int8) {
             run->cpu->kernels.linear_i8(&job, row0, row1, t, t1, scratch);
+        } else if (is_bf16) {
+            run->cpu->kernels.linear_bf16(&job, row0, row1, t, t1, scratch);
         } else {
             run->cpu->kernels.linear_f32(&job, row0, row1, t, t1, scratch);
         }
@@ -111,7 +123,6 @@ static void run_shared(tdm_backend *be, const float *x, int64_t ld_x,
     const tdm_linear_group *last = &groups[n_groups - 1];
     int64_t first = groups[0].row0;
     int64_t work = 0;
-    bool any_int8 = false;
     groups_run run = {.cpu = cpu,
                       .x = x + first * ld_x,
                       .ld_x = ld_x,
@@ -123,15 +134,21 @@ static void run_shared(tdm_backend *be, const float *x, int64_t ld_x,
     for (int32_t i = 0; i < n_groups; ++i) {
         for (int32_t p = 0; p < groups[i].n_parts; ++p) {
             const tdm_weight *weight = groups[i].parts[p].weight;
-            any_int8 = any_int8 || tdm_cpu_is_int8(cpu, weight);
+            run.any_int8 = run.any_int8 || tdm_cpu_is_int8(cpu, weight);
+            run.any_bf16 = run.any_bf16 || tdm_cpu_is_bf16(cpu, weight);
             run.n_panels += panels_of(weight);
             work += weight->n_out * run.n_in * groups[i].n;
         }
     }
-    if (any_int8 && (run.n == 1 || run.n * run.n_in < WORK_INLINE)) {
-        quantize_member(&run, 0, 1);
-    } else if (any_int8) {
-        tdm_team_run(be->team, quantize_member, &run);
+    if (run.any_bf16) {
+        cpu->x16.ld = tdm_cpu_x16_ld(run.n_in);
+    }
+    if (run.any_int8 || run.any_bf16) {
+        if (run.n == 1 || run.n * run.n_in < WORK_INLINE) {
+            round_member(&run, 0, 1);
+        } else {
+            tdm_team_run(be->team, round_member, &run);
+        }
     }
     int64_t share = run.n_panels / ((int64_t)cpu->n_threads * 4);
     run.chunk_panels =
@@ -158,7 +175,9 @@ static bool goes_alone(const tdm_cpu *cpu, const tdm_linear_group *g) {
     for (int32_t p = 0; p < g->n_parts; ++p) {
         is_ordered = is_ordered || g->parts[p].weight->columns != NULL;
     }
-    return is_ordered || (cpu->kernels.linear_i8_wide != NULL && g->n >= TDM_CPU_GROUP_TOKENS);
+    const bool has_wide =
+        cpu->kernels.linear_i8_wide != NULL || cpu->kernels.linear_bf16_wide != NULL;
+    return is_ordered || (has_wide && g->n >= TDM_CPU_GROUP_TOKENS);
 }
 
 void tdm_cpu_linear_groups(tdm_backend *be, const float *x, int64_t ld_x,

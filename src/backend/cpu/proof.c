@@ -43,6 +43,7 @@ typedef struct proof_memory {
     uint8_t pages[2][2 * 128 * 40 * 4];
     uint8_t packed[64 * 1024];
     tdm_cpu_x8_group groups[N_IN / 32];
+    uint16_t x16[2][TDM_CPU_GROUP_TOKENS * (N_IN + 96)];
     float wide[TDM_CPU_GROUP_TOKENS * N_OUT];
     float noise[2 * 128 * 40]; /* scales, keys and values */
 } proof_memory;
@@ -174,6 +175,60 @@ static void prove_int8(proof *p, tdm_weight *w, tdm_cpu_linear_job *job) {
     }
 }
 
+/* Wide BF16 products of the tokens over and over: the bits of single ones, in out. */
+static void prove_wide_bf16(proof *p, const tdm_cpu_linear_job *plain, const float *out) {
+    proof_memory *m = p->m;
+    const tdm_cpu_x16 tiles = {.q = m->x16[0], .ld = plain->x16->ld};
+    tdm_cpu_linear_job job = *plain;
+    float x[TDM_CPU_GROUP_TOKENS * N_IN];
+    const size_t bytes = (size_t)TDM_CPU_GROUP_TOKENS * N_IN * sizeof m->x16[0][0];
+    for (int t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
+        memcpy(x + t * N_IN, m->x + t % N_TOKENS * N_IN, N_IN * sizeof *x);
+    }
+    tdm_scalar_round_bf16_group(x, N_IN, N_IN, m->x16[1]);
+    p->kernels->round_bf16_group(x, N_IN, N_IN, tiles.q);
+    expect(p, memcmp(m->x16[0], m->x16[1], bytes) == 0, "tiles of BF16 activations");
+    job.x16 = &tiles;
+    job.out = m->wide;
+    p->kernels->linear_bf16_wide(&job, 0, N_OUT, 0, 1, p->scratch);
+    for (int t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
+        expect(p,
+               memcmp(out + t % N_TOKENS * N_OUT, m->wide + t * N_OUT, sizeof(float) * N_OUT) == 0,
+               "wide BF16 products");
+    }
+}
+
+/* Near the scalar ones, and one token as many. */
+static void prove_bf16(proof *p, const tdm_cpu_linear_job *plain) {
+    proof_memory *m = p->m;
+    const tdm_cpu_x16 x16 = {.q = m->x16[0], .ld = tdm_cpu_x16_ld(N_IN)};
+    const tdm_cpu_x16 law = {.q = m->x16[1], .ld = x16.ld};
+    const int64_t at = (int64_t)(N_TOKENS - 1) * N_OUT;
+    tdm_cpu_linear_job job = *plain;
+    if (p->kernels->is_bf16 == NULL || !p->kernels->is_bf16(job.weight)) {
+        return;
+    }
+    for (int t = 0; t < N_TOKENS; ++t) {
+        p->kernels->round_bf16(m->x + t * N_IN, N_IN, x16.q + t * x16.ld, x16.ld);
+        tdm_scalar_round_bf16(m->x + t * N_IN, N_IN, law.q + t * law.ld, law.ld);
+    }
+    expect(p, memcmp(x16.q, law.q, (size_t)(N_TOKENS * x16.ld) * sizeof *law.q) == 0,
+           "rounding to BF16");
+    job.x16 = &law;
+    job.out = m->want;
+    tdm_scalar_linear_bf16(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+    job.out = m->got;
+    p->kernels->linear_bf16(&job, 0, N_OUT, 0, N_TOKENS, p->scratch);
+    expect(p, is_close(m->want, m->got, (int64_t)N_TOKENS * N_OUT), "BF16 products");
+    job.out = m->want;
+    p->kernels->linear_bf16(&job, 0, N_OUT, N_TOKENS - 1, N_TOKENS, p->scratch);
+    expect(p, memcmp(m->want + at, m->got + at, sizeof(float) * N_OUT) == 0,
+           "BF16 products of one token");
+    if (p->kernels->linear_bf16_wide != NULL) {
+        prove_wide_bf16(p, &job, m->got);
+    }
+}
+
 static void prove_weight(proof *p, tdm_weight *w) {
     proof_memory *m = p->m;
     tdm_cpu_x8 x8 = {.q = m->q[0], .ld_q = N_IN, .blocks = m->blocks[0], .ld_blocks = N_IN / 32};
@@ -190,6 +245,7 @@ static void prove_weight(proof *p, tdm_weight *w) {
     p->kernels->linear_f32(&job, 0, N_OUT, 0, 1, p->scratch); /* few tokens have their own way */
     p->kernels->linear_f32(&job, 0, N_OUT, 1, N_TOKENS, p->scratch);
     expect(p, is_close(m->want, m->got, n), "f32 products");
+    prove_bf16(p, &job);
     prove_int8(p, w, &job);
 }
 

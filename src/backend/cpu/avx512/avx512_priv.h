@@ -25,4 +25,18 @@ void tdm_avx512_linear_i8_single(const tdm_cpu_linear_job *job, int64_t row0, in
 void tdm_avx512_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                            int64_t tok1, void *scratch);
 
+/* BF16 products, by vdpbf16ps (AVX512-BF16, VBMI); e4m3_bf16 has those of E4M3 rows. */
+bool tdm_avx512_is_bf16(const tdm_weight *w);
+void tdm_avx512_linear_bf16(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                            int64_t tok1, void *scratch);
+void tdm_avx512_e4m3_bf16(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                          int64_t tok1, void *scratch);
+void tdm_avx512_round_bf16(const float *x, int64_t n, uint16_t *out, int64_t ld);
+
+/* BF16 products of dense rows in the order of AMX's tiles, by f32 multiply-adds; AMX's set takes
+ * them for tokens that fill no group. */
+void tdm_avx512_two_chains(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                           int64_t tok1, void *scratch);
+void tdm_avx512_round_bf16_group(const float *x, int64_t ld_x, int64_t n, uint16_t *out);
+
 #endif

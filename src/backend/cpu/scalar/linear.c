@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Scalar products: the law for every other set. f32 products decode a row and sum in f64; int8
- * products follow cpu_priv.h to the letter. */
+ * products follow cpu_priv.h to the letter, and so do BF16 products, whose order is that of AMX's tiles:
+ * measured there (spec/performance.md 1.1b), each instruction sums the even and the odd of 32 columns
+ * by fused multiply-adds from zero, then adds both to the accumulator. */
 #include "backend/cpu/cpu_priv.h"
 
 #include "backend/cpu/scalar/scalar_priv.h"
@@ -86,6 +88,83 @@ void tdm_scalar_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t r
             for (int64_t i = 0; i < n; ++i) {
                 store(job, t0 + i, o, sums[i]);
             }
+        }
+    }
+}
+
+/* ---- BF16 products ---- */
+
+/* What vector units and tiles do with numbers below f32's normal ones. */
+static float flushed(float v) {
+    return fabsf(v) < 0x1p-126f ? copysignf(0.0f, v) : v;
+}
+
+/* 32 columns from k on: even and odd ones are a chain each, from zero. */
+static float two_chains(const float *w, const uint16_t *x, int64_t k, int64_t end) {
+    float even = 0.0f;
+    float odd = 0.0f;
+    for (int64_t i = k; i < end; ++i) {
+        const float v = flushed(tdm_bf16_to_f32(x[i]));
+        float *chain = (i - k) % 2 == 0 ? &even : &odd;
+        *chain = flushed(fmaf(flushed(w[i]), v, *chain));
+    }
+    return flushed(even + odd);
+}
+
+/* The weights of a row without its scales, and how many columns share one; 0: there are none. */
+static int64_t unscaled_row(const tdm_weight *w, int64_t row, float *out) {
+    if (w->mode != TDM_WEIGHT_MXFP8 && w->mode != TDM_WEIGHT_FP8) {
+        tdm_weight_row(w, row, out);
+        return 0;
+    }
+    const uint8_t *codes = w->data + (size_t)row * w->row_bytes;
+    for (int64_t i = 0; i < w->n_in; ++i) {
+        out[i] = tdm_e4m3_to_f32(codes[i]);
+    }
+    return w->group;
+}
+
+static float e4m3_scale(const tdm_weight *w, int64_t row, int64_t k) {
+    return w->mode == TDM_WEIGHT_FP8
+               ? tdm_weight_fp8_scale(w, row, k)
+               : tdm_e8m0_to_f32(w->scales[(size_t)row * w->scales_row_bytes + (size_t)(k / 32)]);
+}
+
+void tdm_scalar_linear_bf16(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                            int64_t tok1, void *scratch) {
+    const tdm_weight *w = job->weight;
+    float *row = scratch;
+    for (int64_t o = row0; o < row1; ++o) {
+        const int64_t scaled = unscaled_row(w, o, row);
+        const int64_t group = scaled > 0 ? scaled : w->n_in;
+        for (int64_t t = tok0; t < tok1; ++t) {
+            const uint16_t *x = job->x16->q + t * job->x16->ld;
+            float acc = 0.0f;
+            for (int64_t g = 0; g < w->n_in; g += group) {
+                const int64_t end = tdm_cpu_min(g + group, w->n_in);
+                float sum = 0.0f;
+                for (int64_t k = g; k < end; k += 32) {
+                    sum = flushed(sum + two_chains(row, x, k, tdm_cpu_min(k + 32, end)));
+                }
+                acc = scaled > 0 ? fmaf(e4m3_scale(w, o, g), sum, acc) : sum;
+            }
+            store(job, t, o, acc);
+        }
+    }
+}
+
+void tdm_scalar_round_bf16(const float *x, int64_t n, uint16_t *out, int64_t ld) {
+    for (int64_t i = 0; i < ld; ++i) {
+        out[i] = i < n ? tdm_bf16_from_f32(flushed(x[i])) : 0;
+    }
+}
+
+void tdm_scalar_round_bf16_group(const float *x, int64_t ld_x, int64_t n, uint16_t *out) {
+    const int64_t n_padded = (n + 31) / 32 * 32;
+    for (int64_t t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
+        for (int64_t i = 0; i < n_padded; ++i) {
+            const int64_t at = (i / 2 * TDM_CPU_GROUP_TOKENS + t) * 2 + i % 2;
+            out[at] = i < n ? tdm_bf16_from_f32(flushed(x[t * ld_x + i])) : 0;
         }
     }
 }
