@@ -6,6 +6,7 @@
 #define TDM_CONTRACT_STEP_H
 
 #include "contract/cache.h"
+#include "contract/rows.h"
 
 typedef enum tdm_phase {
     TDM_PHASE_PROMPT,
@@ -45,6 +46,9 @@ typedef struct tdm_step {
     float *logits;  /* [sum of n_tokens - logits_from, n_vocab], in row order */
     tdm_tap_fn tap; /* or NULL */
     void *tap_arg;
+    /* What the planner looked up in the graph's own tables for these rows; a graph with several
+     * operations for a phase runs the one named here. NONE: nobody planned this step. */
+    tdm_class class_id;
 } tdm_step;
 
 #endif

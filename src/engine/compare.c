@@ -45,7 +45,8 @@ static void close_side(side *s) {
 
 static tdm_status step_side(side *s, const int32_t *ids, int32_t n, tdm_error *err) {
     tdm_step_row row = {.phase = TDM_PHASE_SCORE, .state = s->state, .tokens = ids, .n_tokens = n};
-    const tdm_step step = {.rows = &row, .n_rows = 1, .logits = s->logits};
+    tdm_step step = {.rows = &row, .n_rows = 1, .logits = s->logits};
+    TDM_TRY(tdm_model_sequence_class(s->model, n, &step.class_id, err));
     return s->model->graph->ops->forward(s->model->graph, &step, err);
 }
 

@@ -103,6 +103,31 @@ static tdm_status resolve_counts(tdm_composition *c, const tdm_composition_flags
     return TDM_OK;
 }
 
+/* As many rows as every step of up to so many has a class. */
+static int32_t rows_declared(const tdm_row_table *decode, int32_t n_max) {
+    int32_t n = 0;
+    while (n < n_max && tdm_row_table_lookup(decode, n + 1) != TDM_CLASS_NONE) {
+        n++;
+    }
+    return n;
+}
+
+/* A group of n rows shrinks as its rows end, so that every smaller count needs a class too. */
+static tdm_status resolve_rows(tdm_composition *c, const tdm_composition_flags *flags,
+                               const tdm_graph_declaration *declaration, tdm_error *err) {
+    const int32_t n = rows_declared(&declaration->classes.decode, c->max_rows);
+    if (n == 0 || (n < c->max_rows && flags->max_rows > 0)) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED,
+                       "the graph declares no operation for %d rows that decode together",
+                       (int)n + 1);
+        tdm_err_where(err, "max_rows");
+        tdm_err_limit(err, n > 0 ? "1 to %d" : "none", (int)n);
+        return TDM_E_UNSUPPORTED;
+    }
+    c->max_rows = n;
+    return TDM_OK;
+}
+
 static tdm_status undeclared(tdm_error *err, const char *flag, const char *missing) {
     (void)tdm_fail(err, TDM_E_UNSUPPORTED, "%s is asked for and %s", flag, missing);
     tdm_err_where(err, "%s", flag);
@@ -180,6 +205,7 @@ tdm_status tdm_composition_resolve(tdm_composition *out, const tdm_composition_f
     TDM_TRY(resolve_device(&c, flags, facts, err));
     TDM_TRY(resolve_kv(&c, flags->kv, err));
     TDM_TRY(resolve_counts(&c, flags, err));
+    TDM_TRY(resolve_rows(&c, flags, facts->declaration, err));
     TDM_TRY(resolve_paged(&c, flags, facts->declaration, err));
     TDM_TRY(resolve_draft(&c, flags, facts, err));
     TDM_TRY(resolve_switches(&c, flags, facts->declaration, err));

@@ -7,7 +7,10 @@
 
 #include "base/status.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define NAME_MAX_BYTES 64
 
 typedef struct promise {
     const char *field;     /* of the declaration */
@@ -74,6 +77,21 @@ static tdm_status check_sense(const tdm_graph_declaration *decl, tdm_error *err)
     return TDM_OK;
 }
 
+/* A step that no table names could only be refused while it is planned; a table that contradicts
+ * itself is refused here. */
+static tdm_status check_classes(const tdm_graph_declaration *decl, tdm_error *err) {
+    const tdm_step_classes *c = &decl->classes;
+    char names[3][NAME_MAX_BYTES];
+    static const char *const TABLES[3] = {"decode", "prompt", "sequence"};
+    for (size_t i = 0; i < 3; i++) {
+        (void)snprintf(names[i], sizeof names[i], "%.32s.classes.%s", decl->descriptor.id,
+                       TABLES[i]);
+    }
+    TDM_TRY(tdm_row_table_check(&c->decode, names[0], err));
+    TDM_TRY(tdm_position_ranges_check(&c->prompt, names[1], err));
+    return tdm_row_ranges_check(&c->sequence, names[2], err);
+}
+
 tdm_status tdm_bind_check(const tdm_graph_declaration *declaration, const tdm_graph_ops *ops,
                           const tdm_bind_site *site, tdm_error *err) {
     const tdm_graph_declaration *d = declaration;
@@ -110,6 +128,7 @@ tdm_status tdm_bind_check(const tdm_graph_declaration *declaration, const tdm_gr
     };
     TDM_TRY(check_descriptor(&d->descriptor, site, err));
     TDM_TRY(check_sense(d, err));
+    TDM_TRY(check_classes(d, err));
     for (size_t i = 0; i < sizeof promises / sizeof promises[0]; i++) {
         const promise *p = &promises[i];
         if (p->is_made && !p->is_kept) {
@@ -124,6 +143,11 @@ tdm_status tdm_bind_check(const tdm_graph_declaration *declaration, const tdm_gr
 
 tdm_graph_declaration tdm_declaration_text_decoder(const tdm_graph_facts *facts,
                                                    const char *backend) {
+    static const tdm_row_entry DECODE[] = {{1, TDM_STEP_ONE_ROW}};
+    static const tdm_position_range PROMPT[] = {
+        {0, TDM_RANGE_OPEN_END, TDM_STEP_PIECE, TDM_UNIT_ANY}};
+    static const tdm_row_range SEQUENCE[] = {{1, 2, TDM_STEP_ONE_ROW},
+                                             {2, TDM_RANGE_OPEN_END, TDM_STEP_PIECE}};
     return (tdm_graph_declaration){
         .descriptor = {.id = "decoder",
                        .backend = backend,
@@ -131,6 +155,9 @@ tdm_graph_declaration tdm_declaration_text_decoder(const tdm_graph_facts *facts,
                        .state_abi = TDM_STATE_ABI,
                        .artifact = facts->family},
         .method = TDM_METHOD_AUTOREGRESSIVE,
+        .classes = {.decode = {DECODE, 1, TDM_STEP_ROWS},
+                    .prompt = {PROMPT, 1},
+                    .sequence = {SEQUENCE, 2}},
         .has_mixed_rows = true,
         .has_hidden_taps = true,
         .kv = {.has_dense_reads = true, .delayed_affine = TDM_DELAYED_AFFINE_NONE},

@@ -29,6 +29,20 @@ typedef enum tdm_delayed_affine {
     TDM_DELAYED_AFFINE_ALL
 } tdm_delayed_affine;
 
+/* Which class of operation serves a step, by what the planner is about to run. Of one forward's
+ * rows the graph's own tables say: never its shapes. */
+typedef struct tdm_step_classes {
+    tdm_row_table decode;       /* sequences that decode together */
+    tdm_position_ranges prompt; /* absolute positions of one prompt */
+    tdm_row_ranges sequence;    /* positions of a scoring or embedding forward, all rows together */
+} tdm_step_classes;
+
+/* The classes of the text decoder. One row reads each weight for itself, a few share it, a prompt's
+ * are bound by arithmetic. */
+#define TDM_STEP_ONE_ROW ((tdm_class)1)
+#define TDM_STEP_ROWS ((tdm_class)2)
+#define TDM_STEP_PIECE ((tdm_class)3)
+
 /* An ABI, not a claim about quality. Texts are borrowed. */
 typedef struct tdm_graph_descriptor {
     const char *id;       /* which graph: "decoder" */
@@ -51,6 +65,7 @@ typedef struct tdm_graph_declaration {
         tdm_media_input input;
         bool has_video;
     } media;
+    tdm_step_classes classes;
     bool has_mixed_rows; /* prompt and decode rows in one step */
     bool has_paged_attention;
     bool has_compiled_decode;
@@ -78,16 +93,17 @@ typedef struct tdm_bind_site {
 } tdm_bind_site;
 
 /* Backend and ABIs agree, the declaration does not contradict itself, and every operation that it
- * promises (and every one that any graph must have) is there.
- * Errors: TDM_E_UNSUPPORTED; what names the operation, the backend or the ABI; where is
- * "<graph id>.<field>". */
+ * promises (and every one that any graph must have) is there, and its tables of classes decide
+ * every count and position that they span. Errors: TDM_E_UNSUPPORTED; what names the operation, the
+ * backend or the ABI; where is "<graph id>.<field>". TDM_E_ARG: a table, where is
+ * "<graph id>.classes.<table>[idx]". */
 TDM_NODISCARD tdm_status tdm_bind_check(const tdm_graph_declaration *declaration,
                                         const tdm_graph_ops *ops, const tdm_bind_site *site,
                                         tdm_error *err);
 
 /* The declaration of the pre-norm text decoder of model/blocks/decoder.c on a backend ("cpu-avx2"):
- * autoregressive, mixed rows, hidden taps, dense cache reads, nothing else. Texts are borrowed from
- * the arguments. */
+ * autoregressive, mixed rows, hidden taps, dense cache reads, nothing else; any number of rows. Texts
+ * are borrowed from the arguments. */
 tdm_graph_declaration tdm_declaration_text_decoder(const tdm_graph_facts *facts,
                                                    const char *backend);
 

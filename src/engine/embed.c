@@ -287,7 +287,8 @@ static void end_rows(embed_job *job) {
 static tdm_status run_step(embed_job *job, tdm_error *err) {
     tdm_step_row rows[ROWS_MAX];
     int32_t budget = job->model->composition.prefill_chunk;
-    const tdm_step step = {.rows = rows, .n_rows = job->n_rows, .tap = pool, .tap_arg = job};
+    tdm_step step = {.rows = rows, .n_rows = job->n_rows, .tap = pool, .tap_arg = job};
+    int64_t n_total = 0;
     for (int32_t r = 0; r < job->n_rows; r++) {
         embed_row *row = &job->rows[r];
         const tdm_embed_input *input = &job->inputs[row->input];
@@ -301,7 +302,9 @@ static tdm_status run_step(embed_job *job, tdm_error *err) {
                                  .tokens = input->ids + row->done,
                                  .n_tokens = row->n_now,
                                  .logits_from = row->n_now};
+        n_total += row->n_now;
     }
+    TDM_TRY(tdm_model_sequence_class(job->model, n_total, &step.class_id, err));
     TDM_TRY(job->model->graph->ops->forward(job->model->graph, &step, err));
     end_rows(job);
     return TDM_OK;

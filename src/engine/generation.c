@@ -316,10 +316,20 @@ void tdm_generation_cancel(tdm_generation *g) {
     atomic_store(&g->is_cancelled, true);
 }
 
+static tdm_status refuse_class(const tdm_generation *g, const tdm_prefill_piece *piece,
+                               tdm_error *err) {
+    (void)tdm_fail(err, TDM_E_UNSUPPORTED,
+                   "the graph declares no operation for positions %lld to %lld of a prompt",
+                   (long long)piece->from, (long long)piece->to);
+    tdm_err_where(err, "%s.classes.prompt", g->model->declaration.descriptor.id);
+    return TDM_E_UNSUPPORTED;
+}
+
 /* Feeds history past the caches in the pieces that the planner gives; the logits of its last id end
  * in g->logits. False in *out_done: cancelled between two pieces. */
 static tdm_status feed(tdm_generation *g, bool *out_done, tdm_error *err) {
     const tdm_composition *composition = &g->model->composition;
+    const tdm_step_classes *classes = &g->model->declaration.classes;
     tdm_graph *graph = g->model->graph;
     *out_done = false;
     while ((size_t)g->state->length < g->history_len) {
@@ -329,6 +339,7 @@ static tdm_status feed(tdm_generation *g, bool *out_done, tdm_error *err) {
             .chunk = composition->prefill_chunk,
             .snapshot_at = TDM_PREFILL_NO_SNAPSHOT,
             .has_tail_split = composition->has_tail_split,
+            .ranges = &classes->prompt,
         };
         const tdm_prefill_piece piece = tdm_prefill_next(&plan);
         int32_t n = (int32_t)(piece.to - piece.from);
@@ -340,7 +351,18 @@ static tdm_status feed(tdm_generation *g, bool *out_done, tdm_error *err) {
             .n_tokens = n,
             .logits_from = piece.kind == TDM_PREFILL_FINAL ? n - 1 : n,
         };
-        const tdm_step step = {.rows = &row, .n_rows = 1, .logits = g->logits};
+        const tdm_step step = {
+            .rows = &row,
+            .n_rows = 1,
+            .logits = g->logits,
+            /* an answer's own token decodes; what else is missing is a prompt's */
+            .class_id = row.phase == TDM_PHASE_DECODE && n == 1
+                            ? tdm_row_table_lookup(&classes->decode, 1)
+                            : piece.class_id,
+        };
+        if (step.class_id == TDM_CLASS_NONE) {
+            return refuse_class(g, &piece, err);
+        }
         if (atomic_load(&g->is_cancelled)) {
             return TDM_OK;
         }

@@ -45,6 +45,10 @@ TDM_NODISCARD tdm_status tdm_model_need_tokenizer(const tdm_model *model, tdm_er
 bool tdm_model_is_end(const tdm_model *model, int32_t id);
 /* TDM_OK, or why the model cannot generate or score: it has no head. */
 TDM_NODISCARD tdm_status tdm_model_need_head(const tdm_model *model, tdm_error *err);
+/* The class of a forward over n_rows positions of scoring or embedding. TDM_E_UNSUPPORTED: the graph
+ * declares none. */
+TDM_NODISCARD tdm_status tdm_model_sequence_class(const tdm_model *model, int64_t n_rows,
+                                                  tdm_class *out, tdm_error *err);
 double tdm_model_now_ms(const tdm_model *model);
 
 #endif

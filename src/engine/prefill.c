@@ -10,6 +10,23 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* Ends the piece where its range does, and names its class. */
+static void cut_at_range(tdm_prefill_piece *piece, const tdm_prefill_plan *plan) {
+    const tdm_position_range *range = NULL;
+    const int64_t end =
+        tdm_position_ranges_cut(plan->ranges, (tdm_position_piece){piece->from, piece->to});
+    if (end == piece->from) {
+        return; /* no range holds it */
+    }
+    if (end < piece->to) {
+        piece->to = end;
+        piece->kind = TDM_PREFILL_DRAIN;
+        piece->is_snapshot = end == plan->snapshot_at;
+    }
+    range = tdm_position_ranges_lookup(plan->ranges, (tdm_position_piece){piece->from, piece->to});
+    piece->class_id = range != NULL ? range->class_id : TDM_CLASS_NONE;
+}
+
 tdm_prefill_piece tdm_prefill_next(const tdm_prefill_plan *plan) {
     TDM_CHECK(plan->chunk >= 1);
     TDM_CHECK(plan->position >= 0 && plan->position < plan->len);
@@ -26,6 +43,9 @@ tdm_prefill_piece tdm_prefill_next(const tdm_prefill_plan *plan) {
     } else if (remaining > plan->chunk) {
         piece.kind = TDM_PREFILL_DRAIN;
         piece.to = from + plan->chunk;
+    }
+    if (plan->ranges != NULL) {
+        cut_at_range(&piece, plan);
     }
     piece.is_yield = piece.kind == TDM_PREFILL_DRAIN;
     return piece;

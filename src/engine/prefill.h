@@ -8,8 +8,9 @@
  *     the same, snapshot_at 6          [0 4)[4 6)[6 10)[10 12)[12 13)
  *     len 13, chunk 4, no tail split   [0 4)[4 8)[8 12)[12 13)
  *     len 12, chunk 4, no tail split   [0 4)[4 8)[8 12)            the whole last chunk is final
+ *     the same, ranges [0 6)[6 max)    [0 4)[4 6)[6 10)[10 12)
  *
- * Source: spec/systems.md 23, 95. */
+ * Source: spec/systems.md 23, 27, 95. */
 #ifndef TDM_ENGINE_PREFILL_H
 #define TDM_ENGINE_PREFILL_H
 
@@ -28,13 +29,16 @@ typedef struct tdm_prefill_plan {
     int64_t chunk;       /* most positions of one forward, >= 1 */
     int64_t snapshot_at; /* a piece has to end here; outside (position, len): no snapshot */
     bool has_tail_split; /* the last position runs alone */
+    const tdm_position_ranges
+        *ranges; /* no piece crosses from one into the next; NULL: one class */
 } tdm_prefill_plan;
 
 typedef struct tdm_prefill_piece {
     int64_t from, to; /* [from, to), never empty */
     tdm_prefill_kind kind;
-    bool is_snapshot; /* the state at `to` is to be kept */
-    bool is_yield;    /* other rows may run before the next piece */
+    bool is_snapshot;   /* the state at `to` is to be kept */
+    bool is_yield;      /* other rows may run before the next piece */
+    tdm_class class_id; /* of the range that holds it; NONE: none does, nothing may run it */
 } tdm_prefill_piece;
 
 /* The next piece of a prompt that is not finished. TDM_CHECKs the plan's ranges. */

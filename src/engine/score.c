@@ -44,7 +44,8 @@ static tdm_status score_chunks(const score_job *job, tdm_state *state, int32_t c
             .tokens = job->ids + begin,
             .n_tokens = left < (size_t)chunk ? (int32_t)left : chunk,
         };
-        const tdm_step step = {.rows = &row, .n_rows = 1, .logits = job->logits};
+        tdm_step step = {.rows = &row, .n_rows = 1, .logits = job->logits};
+        TDM_TRY(tdm_model_sequence_class(job->model, row.n_tokens, &step.class_id, err));
         TDM_TRY(job->model->graph->ops->forward(job->model->graph, &step, err));
         for (int32_t i = 0; i < row.n_tokens && begin + (size_t)i + 1 < job->n; i++) {
             read_row(job, job->logits + (size_t)i * n_vocab, begin + (size_t)i + 1);

@@ -30,3 +30,15 @@ tdm_status tdm_sequence_check_fit(const tdm_model *model, size_t n_positions, td
     }
     return TDM_OK;
 }
+
+tdm_status tdm_model_sequence_class(const tdm_model *model, int64_t n_rows, tdm_class *out,
+                                    tdm_error *err) {
+    *out = tdm_row_ranges_lookup(&model->declaration.classes.sequence, n_rows);
+    if (*out == TDM_CLASS_NONE) {
+        (void)tdm_fail(err, TDM_E_UNSUPPORTED, "the graph declares no operation for %lld positions",
+                       (long long)n_rows);
+        tdm_err_where(err, "%s.classes.sequence", model->declaration.descriptor.id);
+        return TDM_E_UNSUPPORTED;
+    }
+    return TDM_OK;
+}

@@ -6,10 +6,13 @@
 
 #include "engine/composition.h"
 
-static const tdm_graph_declaration PLAIN = {.has_mixed_rows = true};
+/* Any number of rows. */
+#define ANY_ROWS .classes.decode.class_default = TDM_STEP_ROWS
+
+static const tdm_graph_declaration PLAIN = {ANY_ROWS, .has_mixed_rows = true};
 static const tdm_graph_declaration RICH = {
-    .has_mixed_rows = true, .has_paged_attention = true, .has_compiled_decode = true};
-static const tdm_graph_declaration POOR = {.has_compiled_decode = true};
+    ANY_ROWS, .has_mixed_rows = true, .has_paged_attention = true, .has_compiled_decode = true};
+static const tdm_graph_declaration POOR = {ANY_ROWS, .has_compiled_decode = true};
 
 static tdm_composition_facts facts_of(const tdm_graph_declaration *declaration) {
     return (tdm_composition_facts){.device = "cpu-avx2",
@@ -37,6 +40,34 @@ static void nothing_stated(void **state) {
                    "threads 2\nprefill_chunk 512\nmax_rows 8\nmixed_budget 256\n"
                    "vector_greedy on\nmixed_prefill off\ntail_split on\ngrammar_jump off\n"
                    "greedy_draft off\ncompiled_decode off\n");
+}
+
+/* What is asked for has to be declared, with every smaller count; what is not asked for is what is
+ * declared. */
+static void rows_are_those_of_the_table(void **state) {
+    static const tdm_row_entry FIRST[] = {{1, 7}, {2, 7}, {4, 7}};
+    static const tdm_row_entry SECOND[] = {{2, 7}};
+    const tdm_graph_declaration two = {.classes.decode = {FIRST, 3, TDM_CLASS_NONE}};
+    const tdm_graph_declaration none = {.classes.decode = {SECOND, 1, TDM_CLASS_NONE}};
+    tdm_composition_flags flags = {0};
+    tdm_composition_facts facts = facts_of(&two);
+    tdm_composition c = {0};
+    tdm_error err;
+    (void)state;
+    assert_int_equal(tdm_composition_resolve(&c, &flags, &facts, NULL), TDM_OK);
+    assert_int_equal(c.max_rows, 2);
+    flags.max_rows = 2;
+    assert_int_equal(tdm_composition_resolve(&c, &flags, &facts, NULL), TDM_OK);
+    assert_int_equal(c.max_rows, 2);
+    flags.max_rows = 4;
+    assert_int_equal(tdm_composition_resolve(&c, &flags, &facts, &err), TDM_E_UNSUPPORTED);
+    assert_non_null(strstr(err.what, "3 rows"));
+    assert_string_equal(err.where, "max_rows");
+    assert_string_equal(err.limit, "1 to 2");
+    flags.max_rows = 0;
+    facts.declaration = &none;
+    assert_int_equal(tdm_composition_resolve(&c, &flags, &facts, &err), TDM_E_UNSUPPORTED);
+    assert_string_equal(err.where, "max_rows");
 }
 
 static void exact_stores_f32(void **state) {
@@ -225,6 +256,7 @@ static void print_tells_the_length_and_cuts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_those_of_the_table),
         cmocka_unit_test(nothing_stated),
         cmocka_unit_test(exact_stores_f32),
         cmocka_unit_test(everything_stated),

@@ -186,6 +186,54 @@ static void contradictions_are_refused(void **state) {
     expect_refused(&d, &WHOLE, "speculation with adapters", "decoder.speculation.has_adapters");
 }
 
+static void expect_table_refused(const tdm_graph_declaration *d, const char *what,
+                                 const char *where) {
+    tdm_error err;
+    assert_int_equal(tdm_bind_check(d, &WHOLE, &SITE, &err), TDM_E_ARG);
+    assert_non_null(strstr(err.what, what));
+    assert_string_equal(err.where, where);
+}
+
+/* The tables are checked when the graph is bound, each by its name. */
+static void tables_that_contradict_themselves_are_refused(void **state) {
+    static const tdm_row_entry TWICE[] = {{1, 1}, {1, 2}};
+    static const tdm_position_range OVERLAP[] = {{0, 8, 1, TDM_UNIT_ANY}, {7, 9, 1, TDM_UNIT_ANY}};
+    static const tdm_position_range LATE[] = {{1, 8, 1, TDM_UNIT_ANY}};
+    static const tdm_row_range GAP[] = {{1, 2, 1}, {3, 9, 1}};
+    static const tdm_row_range INVERTED[] = {{5, 2, 1}};
+    tdm_graph_declaration d = decoder();
+    (void)state;
+    d.classes.decode = (tdm_row_table){NULL, 0, TDM_CLASS_NONE};
+    expect_table_refused(&d, "without entries", "decoder.classes.decode");
+    d.classes.decode = (tdm_row_table){TWICE, 2, TDM_CLASS_NONE};
+    expect_table_refused(&d, "twice", "decoder.classes.decode[1]");
+    d = decoder();
+    d.classes.prompt = (tdm_position_ranges){OVERLAP, 2};
+    expect_table_refused(&d, "overlaps", "decoder.classes.prompt[1]");
+    d.classes.prompt = (tdm_position_ranges){LATE, 1};
+    expect_table_refused(&d, "position 0", "decoder.classes.prompt[0]");
+    d = decoder();
+    d.classes.sequence = (tdm_row_ranges){GAP, 2};
+    expect_table_refused(&d, "gap", "decoder.classes.sequence[1]");
+    d.classes.sequence = (tdm_row_ranges){INVERTED, 1};
+    expect_table_refused(&d, "inverted", "decoder.classes.sequence[0]");
+}
+
+/* One row and four decode by different operations; a prompt and what is scored have theirs. */
+static void the_text_decoder_names_its_classes(void **state) {
+    const tdm_graph_declaration d = decoder();
+    const tdm_step_classes *c = &d.classes;
+    (void)state;
+    assert_int_equal(tdm_row_table_lookup(&c->decode, 1), TDM_STEP_ONE_ROW);
+    assert_int_equal(tdm_row_table_lookup(&c->decode, 4), TDM_STEP_ROWS);
+    assert_int_equal(tdm_row_table_lookup(&c->decode, 0), TDM_CLASS_NONE);
+    assert_int_equal(
+        tdm_position_ranges_lookup(&c->prompt, (tdm_position_piece){0, 1 << 20})->class_id,
+        TDM_STEP_PIECE);
+    assert_int_equal(tdm_row_ranges_lookup(&c->sequence, 1), TDM_STEP_ONE_ROW);
+    assert_int_equal(tdm_row_ranges_lookup(&c->sequence, 2), TDM_STEP_PIECE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_text_decoder_binds),
@@ -193,6 +241,8 @@ int main(void) {
         cmocka_unit_test(every_operation_is_needed),
         cmocka_unit_test(promises_without_operations_are_refused),
         cmocka_unit_test(contradictions_are_refused),
+        cmocka_unit_test(tables_that_contradict_themselves_are_refused),
+        cmocka_unit_test(the_text_decoder_names_its_classes),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

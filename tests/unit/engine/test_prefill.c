@@ -32,15 +32,15 @@ static void expect_lengths(tdm_prefill_plan plan, const int64_t *lengths, size_t
 static void examples(void **state) {
     (void)state;
     const int64_t none = TDM_PREFILL_NO_SNAPSHOT;
-    expect_lengths((tdm_prefill_plan){21, 0, 8, none, true}, (int64_t[]){8, 8, 4, 1}, 4);
-    expect_lengths((tdm_prefill_plan){21, 0, 8, none, false}, (int64_t[]){8, 8, 5}, 3);
-    expect_lengths((tdm_prefill_plan){16, 0, 8, none, false}, (int64_t[]){8, 8}, 2);
-    expect_lengths((tdm_prefill_plan){16, 0, 8, none, true}, (int64_t[]){8, 7, 1}, 3);
-    expect_lengths((tdm_prefill_plan){1, 0, 8, none, true}, (int64_t[]){1}, 1);
-    expect_lengths((tdm_prefill_plan){13, 0, 4, 6, true}, (int64_t[]){4, 2, 4, 2, 1}, 5);
-    expect_lengths((tdm_prefill_plan){13, 0, 4, 6, false}, (int64_t[]){4, 2, 4, 3}, 4);
-    expect_lengths((tdm_prefill_plan){21, 17, 8, 5, true}, (int64_t[]){3, 1}, 2);
-    expect_lengths((tdm_prefill_plan){INT64_MAX, INT64_MAX - 9, INT64_MAX, none, true},
+    expect_lengths((tdm_prefill_plan){21, 0, 8, none, true, NULL}, (int64_t[]){8, 8, 4, 1}, 4);
+    expect_lengths((tdm_prefill_plan){21, 0, 8, none, false, NULL}, (int64_t[]){8, 8, 5}, 3);
+    expect_lengths((tdm_prefill_plan){16, 0, 8, none, false, NULL}, (int64_t[]){8, 8}, 2);
+    expect_lengths((tdm_prefill_plan){16, 0, 8, none, true, NULL}, (int64_t[]){8, 7, 1}, 3);
+    expect_lengths((tdm_prefill_plan){1, 0, 8, none, true, NULL}, (int64_t[]){1}, 1);
+    expect_lengths((tdm_prefill_plan){13, 0, 4, 6, true, NULL}, (int64_t[]){4, 2, 4, 2, 1}, 5);
+    expect_lengths((tdm_prefill_plan){13, 0, 4, 6, false, NULL}, (int64_t[]){4, 2, 4, 3}, 4);
+    expect_lengths((tdm_prefill_plan){21, 17, 8, 5, true, NULL}, (int64_t[]){3, 1}, 2);
+    expect_lengths((tdm_prefill_plan){INT64_MAX, INT64_MAX - 9, INT64_MAX, none, true, NULL},
                    (int64_t[]){8, 1}, 2);
 }
 
@@ -83,12 +83,48 @@ static void laws_over_every_small_plan(void **state) {
         for (int64_t position = 0; position < len; position++) {
             for (int64_t chunk = 1; chunk <= 26; chunk++) {
                 for (int64_t snapshot = -1; snapshot <= len + 1; snapshot++) {
-                    check_laws((tdm_prefill_plan){len, position, chunk, snapshot, true});
-                    check_laws((tdm_prefill_plan){len, position, chunk, snapshot, false});
+                    check_laws((tdm_prefill_plan){len, position, chunk, snapshot, true, NULL});
+                    check_laws((tdm_prefill_plan){len, position, chunk, snapshot, false, NULL});
                 }
             }
         }
     }
+}
+
+/* Pieces end where ranges do, carry the class of theirs, and otherwise are as before. */
+static void pieces_stay_in_their_range(void **state) {
+    static const tdm_position_range LIST[] = {{0, 6, 11, TDM_UNIT_ANY}, {6, 20, 12, TDM_UNIT_ANY}};
+    const tdm_position_ranges ranges = {LIST, SUPPORT_LEN(LIST)};
+    tdm_prefill_piece pieces[PIECES_MAX];
+    (void)state;
+    for (int64_t len = 1; len <= 20; len++) {
+        for (int64_t chunk = 1; chunk <= 22; chunk++) {
+            for (int64_t snapshot = -1; snapshot <= len; snapshot++) {
+                for (int tail = 0; tail <= 1; tail++) {
+                    const tdm_prefill_plan plan = {len, 0, chunk, snapshot, tail == 1, &ranges};
+                    const size_t n = walk(plan, pieces);
+                    int64_t at = 0;
+                    size_t n_snapshots = 0;
+                    for (size_t i = 0; i < n; i++) {
+                        const tdm_prefill_piece *p = &pieces[i];
+                        assert_int_equal(p->from, at);
+                        assert_true(p->to <= 6 || p->from >= 6);
+                        assert_int_equal(p->class_id, p->to <= 6 ? 11 : 12);
+                        assert_int_equal(p->kind == TDM_PREFILL_FINAL, i + 1 == n);
+                        assert_int_equal(p->is_yield, i + 1 < n);
+                        n_snapshots += p->is_snapshot;
+                        at = p->to;
+                    }
+                    assert_int_equal(at, len);
+                    assert_int_equal(n_snapshots, snapshot > 0 && snapshot < len);
+                    assert_true(tail == 0 || pieces[n - 1].to - pieces[n - 1].from == 1);
+                }
+            }
+        }
+    }
+    /* past the last range nothing may run */
+    const tdm_prefill_plan past = {30, 20, 4, TDM_PREFILL_NO_SNAPSHOT, true, &ranges};
+    assert_int_equal(tdm_prefill_next(&past).class_id, TDM_CLASS_NONE);
 }
 
 static void chunks_and_tails_are_told_apart(void **state) {
@@ -114,6 +150,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples),
         cmocka_unit_test(laws_over_every_small_plan),
+        cmocka_unit_test(pieces_stay_in_their_range),
         cmocka_unit_test(chunks_and_tails_are_told_apart),
         cmocka_unit_test(a_bounded_workspace_halves_the_chunk),
     };
