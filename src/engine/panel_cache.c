@@ -85,7 +85,7 @@ static void store_refuse(tdm_panels *panels) {
 
 /* ---- names ---- */
 
-/* "model.gguf-0123456789abcdef.x86-rows8.panels": readable, and one for each path and layout. */
+/* "model.gguf-0123456789abcdef.x86-rows16.panels": readable, and one for each path and layout. */
 static bool name_file(tdm_panel_cache *cache, const tdm_checkpoint *checkpoint) {
     char real[TDM_PATH_MAX];
     char name[192];

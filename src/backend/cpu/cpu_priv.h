@@ -34,7 +34,9 @@
 #include "tensor/weight.h"
 
 /* Rows of a weight that kernels take at once; threads split at multiples of it. */
-#define TDM_CPU_PANEL_ROWS 8
+#define TDM_CPU_PANEL_ROWS 16
+/* And of that as f32 in scratch. */
+#define TDM_CPU_F32_ROWS 8
 /* Positions of one step of attention. */
 #define TDM_CPU_ATTENTION_BLOCK 64
 /* Queries (tokens times heads) of one attention item. */
@@ -58,10 +60,10 @@ typedef struct tdm_cpu_x8_block {
  * that they finish before the next ones, so that what they read stays in the second-level cache. */
 #define TDM_CPU_GROUP_TOKENS 16
 #define TDM_CPU_WIDE_GROUPS 16
-#define TDM_CPU_WIDE_PANELS 16
+#define TDM_CPU_WIDE_PANELS 8
 #define TDM_CPU_WIDE_BLOCKS 32
 #define TDM_CPU_WIDE_BLOCK_BYTES 1280
-/* Opened weights of two panels and the sums of every output of a call. */
+/* Opened weights of a panel and the sums of every output of a call. */
 #define TDM_CPU_WIDE_SCRATCH                                                                       \
     ((size_t)TDM_CPU_WIDE_BLOCKS * TDM_CPU_WIDE_BLOCK_BYTES +                                      \
      (size_t)TDM_CPU_WIDE_GROUPS * TDM_CPU_GROUP_TOKENS * TDM_CPU_WIDE_PANELS *                    \

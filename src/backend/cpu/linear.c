@@ -263,8 +263,8 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
     }
     if (n > 1) {
         int64_t share = run.n_panels / ((int64_t)cpu->n_threads * 8);
-        run.chunk_panels = tdm_cpu_max(1, tdm_cpu_min(16, share));
-        if (run.n_wide > 0 || run.n_wide_bf16 > 0) { /* wide products take two panels at a time */
+        run.chunk_panels = tdm_cpu_max(1, tdm_cpu_min(8, share));
+        if (run.n_wide_bf16 > 0) { /* tiles of BF16 take 32 rows at a time */
             run.chunk_panels = (run.chunk_panels + 1) / 2 * 2;
         }
     }

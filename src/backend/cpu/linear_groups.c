@@ -13,8 +13,8 @@
 #define TOKEN_CHUNK_BYTES ((int64_t)256 * 1024)
 
 /* Panels of a piece, at most: single rows stream weights, and long streams suit the prefetchers. */
-#define PIECE_PANELS 16
-#define PIECE_PANELS_SINGLE 96
+#define PIECE_PANELS 8
+#define PIECE_PANELS_SINGLE 48
 
 typedef struct groups_run {
     tdm_cpu *cpu;

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #define N_IN 256
-#define N_OUT 11
+#define N_OUT 19 /* a whole panel and a part of one */
 #define N_TOKENS 5
 #define DIM 83
 /* Twins may differ by this share of the largest value: far above rounding, far below a mistake. */
@@ -118,7 +118,7 @@ static void fill_weights(proof *p, tdm_dtype dtype) {
     }
 }
 
-/* Wide products of packed panels: a pair of them, and a single one; the tokens over and over. */
+/* Wide products of packed panels: all of them, and the last alone; the tokens over and over. */
 static void prove_wide(proof *p, const tdm_cpu_linear_job *plain) {
     proof_memory *m = p->m;
     tdm_cpu_x8 x8 = *plain->x8;

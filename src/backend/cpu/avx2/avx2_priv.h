@@ -14,7 +14,7 @@ void tdm_avx2_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *b
 void tdm_avx2_layout(tdm_weight *weight, bool is_mapped);
 void tdm_avx2_pack(const tdm_weight *weight, int64_t panel0, int64_t panel1);
 extern const tdm_panel_layout TDM_AVX2_PANELS;
-/* Eight rows from row0 opened into scratch, whatever the form; see panel_inl.h. */
+/* Eight rows (half a panel) from row0 opened into scratch, whatever the form; see panel_inl.h. */
 void tdm_avx2_open(const tdm_weight *w, int64_t row0, void *out);
 void tdm_avx2_rms_norm(float *out, const float *x, const float *w, int64_t dim, float eps);
 void tdm_avx2_rope(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,

@@ -15,7 +15,7 @@
 #include "backend/cpu/avx2/block_inl.h"
 #include "backend/cpu/avx2/math_inl.h"
 
-#define ROWS TDM_CPU_PANEL_ROWS
+#define ROWS TDM_CPU_F32_ROWS
 /* How far behind the end of its own panel a lone token asks for weights. */
 #define AHEAD_BYTES 4096
 /* Up to so many tokens 16-bit rows are widened in every tile instead of once into scratch. */

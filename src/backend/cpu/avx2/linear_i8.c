@@ -65,26 +65,29 @@ TDM_INLINE __m256i times_zero(int form, __m256i v) {
     }
 }
 
-/* The integer sums of a block: 8 rows by n tokens. q[t] points at the block's 32 activations. */
-TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
+/* Scales of the first or last half of columns, in both 16-bit lanes of a row. */
+TDM_INLINE __m256i one_half(__m256i pairs, int is_last) {
+    return !is_last ? _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(pairs, 0xa0), 0xa0)
+                    : _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(pairs, 0xf5), 0xf5);
+}
+
+/* The integer sums of half a panel's block: 8 rows by n tokens. q[t] points at the block's 32
+ * activations. */
+TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p, int half,
                            const block_scales *scales, const int8_t *const *q,
                            const tdm_cpu_x8_block *const *xb, __m256i *sums, __m256i *lasts) {
     const int depth = sum_depth(form);
     const int is_signed = form_is_signed(form, is_packed);
-    const __m256i ones = _mm256_set1_epi16(1);
     __m256i part[TILE_MAX];
     for (int g = 0; g < 8 / depth; ++g) {
         const int is_last = g * depth >= 4;
-        __m256i factor = ones;
-        if (form_has_halves(form)) { /* both 16-bit lanes of a row hold its half's scale */
-            factor =
-                !is_last
-                    ? _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(scales->pairs, 0xa0), 0xa0)
-                    : _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(scales->pairs, 0xf5), 0xf5);
+        __m256i factor = _mm256_set1_epi16(1);
+        if (form_has_halves(form)) {
+            factor = one_half(scales->pairs, is_last);
         }
         for (int i = 0; i < depth; ++i) {
             int j = depth == 8 ? (i >> 1) + 4 * (i & 1) : g * depth + i;
-            __m256i w = panel_vector(form, is_packed, p, j);
+            __m256i w = panel_vector(form, is_packed, p + 4 * HALF_ROWS * half, j);
             __m256i magnitude = is_signed ? _mm256_abs_epi8(w) : w;
             for (int t = 0; t < n; ++t) {
                 __m256i v = products(is_signed, w, magnitude, broadcast4(q[t] + 4 * j));
@@ -110,7 +113,7 @@ TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
         sums[t] = _mm256_sub_epi32(sums[t], times_zero(form, zero));
     }
     for (int t = 0; t < n && is_packed && form_is_ternary(form); ++t) {
-        ternary_end(form, p, xb[t], &sums[t], &lasts[t]);
+        ternary_end(form, p, half, xb[t], &sums[t], &lasts[t]);
     }
 }
 
@@ -119,7 +122,8 @@ TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
 void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                         int64_t tok1, void *scratch) {
     const tdm_weight *w = job->weight;
-    KERNELS[w->layout][w->packed != NULL ? 1 : 0](job, row0, row1, tok0, tok1, scratch);
+    (w->packed != NULL ? PACKED_KERNELS : MAPPED_KERNELS)[w->layout](job, row0, row1, tok0, tok1,
+                                                                     scratch);
 }
 
 /* As the scalar twin, to the bit. */

@@ -24,48 +24,70 @@ TDM_INLINE __m128i load64(const uint8_t *p) {
     return _mm_loadl_epi64((const __m128i *)(const void *)p);
 }
 
-/* head: d and min of the blocks that a packed block belongs to. */
-TDM_INLINE block_scales scales_packed(int form, const uint8_t *p, __m256 head_d, __m256 head_m) {
+/* Numbers of half a panel (0 or 1) out of all its rows'. */
+TDM_INLINE __m256 numbers_load(int32_t period, const uint8_t *p, int half) {
+    const int wide = period_numbers(period) == NUMBERS_F32;
+    p += HALF_ROWS * (wide ? 4 : 2) * half;
+    if (wide) {
+        return _mm256_loadu_ps((const float *)(const void *)p);
+    }
+    if (period_numbers(period) == NUMBERS_F16) {
+        return _mm256_cvtph_ps(load128(p));
+    }
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load128(p)), 16));
+}
+
+TDM_INLINE __m256 floats_of_u8(const uint8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load64(p)));
+}
+
+/* Of half a panel; p stands behind the block's integers. head: d and min of the blocks that the block
+ * belongs to. */
+TDM_INLINE block_scales scales_packed(int form, int32_t period, const uint8_t *p, int half,
+                                      __m256 head_d, __m256 head_m) {
     block_scales s = {head_d, head_m, _mm256_setzero_si256(), _mm256_setzero_si256()};
+    const uint8_t *bytes = p + HALF_ROWS * half;
     if (form_has_odd(form)) {
-        s.d = _mm256_mul_ps(head_d, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load64(p))));
+        s.d = _mm256_mul_ps(head_d, floats_of_u8(bytes));
         if (form_is_pair(form)) {
-            s.m = _mm256_mul_ps(head_d, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load64(p + 8))));
+            s.m = _mm256_mul_ps(head_d, floats_of_u8(bytes + PANEL_ROWS));
         }
     } else if (form_is_pair(form)) {
-        s.d = _mm256_loadu_ps((const float *)(const void *)p);
-        s.m = _mm256_loadu_ps((const float *)(const void *)(p + 32));
+        s.d = numbers_load(period, p, half);
+        s.m = numbers_load(period, p + numbers_bytes(period), half);
     } else if (form_has_halves(form)) {
-        s.pairs = _mm256_cvtepi8_epi16(load128(p));
+        s.pairs =
+            _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(load64(bytes), load64(bytes + PANEL_ROWS)));
         if (form == FORM_Q2_K) {
-            s.mins = _mm256_cvtepi8_epi16(load128(p + 16));
+            s.mins = _mm256_cvtepi8_epi16(load128(p + 2 * PANEL_ROWS + 2 * HALF_ROWS * half));
         }
     } else if (form_is_k45(form)) {
-        __m128i v = load128(p);
-        s.d = _mm256_mul_ps(head_d, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(v)));
-        __m256i min = _mm256_cvtepu8_epi32(_mm_srli_si128(v, 8));
-        s.m = _mm256_xor_ps(_mm256_mul_ps(head_m, _mm256_cvtepi32_ps(min)), _mm256_set1_ps(-0.0f));
+        s.d = _mm256_mul_ps(head_d, floats_of_u8(bytes));
+        s.m = _mm256_xor_ps(_mm256_mul_ps(head_m, floats_of_u8(bytes + PANEL_ROWS)),
+                            _mm256_set1_ps(-0.0f));
     } else if (!form_has_period(form)) {
-        s.d = _mm256_cvtph_ps(load128(p));
+        s.d = _mm256_cvtph_ps(load128(p + 2 * HALF_ROWS * half));
         if (form_has_min(form)) {
-            s.m = _mm256_cvtph_ps(load128(p + 16));
+            s.m = _mm256_cvtph_ps(load128(p + 2 * PANEL_ROWS + 2 * HALF_ROWS * half));
         }
     }
     return s;
 }
 
-/* What stands before a period of packed blocks. */
-TDM_INLINE void heads_load(int form, const uint8_t *p, __m256 *out_d, __m256 *out_m) {
+/* What stands before a period of packed blocks, of half a panel. */
+TDM_INLINE void heads_load(int form, int32_t period, const uint8_t *p, int half, __m256 *out_d,
+                           __m256 *out_m) {
     if (form_has_period(form)) {
-        *out_d = _mm256_loadu_ps((const float *)(const void *)p);
+        *out_d = numbers_load(period, p, half);
         if (form_has_min(form)) {
-            *out_m = _mm256_loadu_ps((const float *)(const void *)(p + 32));
+            *out_m = numbers_load(period, p + numbers_bytes(period), half);
         }
         return;
     }
+    p += 2 * HALF_ROWS * half;
     *out_d = _mm256_cvtph_ps(load128(p));
-    if (packed_head(form) == 32) {
-        *out_m = _mm256_cvtph_ps(load128(p + 16));
+    if (packed_head(form, period) == 4 * PANEL_ROWS) {
+        *out_m = _mm256_cvtph_ps(load128(p + 2 * PANEL_ROWS));
     }
     if (form_has_odd(form)) {
         *out_d = _mm256_mul_ps(*out_d, _mm256_set1_ps(1.0f / form_unit(form)));
@@ -110,28 +132,24 @@ TDM_INLINE __m256i marked_rows(uint8_t mark) {
     return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(mark), rows), rows);
 }
 
-/* What is behind the scales of a packed block of IQ1. */
+/* What is behind the scales of a packed block of IQ1; two bytes, of which each half has one. */
 TDM_INLINE const uint8_t *ternary_marks(int form, const uint8_t *p) {
-    return p + packed_block(form) - (form_is_pair(form) ? 4 : 1);
+    return p + packed_block(form, 0) - (form_is_pair(form) ? 8 : 2);
 }
 
 /* sum + *e, or sum - *e in marked rows. Numbers come from memory: from the integer registers they would
  * take longer than the whole block. */
 TDM_INLINE __m256i add_marked(__m256i sum, const uint8_t *mark, const int32_t *e) {
     __m256i v = _mm256_set1_epi32(*e);
-#if defined(__AVX512VL__) && defined(__AVX512DQ__)
-    return _mm256_mask_sub_epi32(_mm256_add_epi32(sum, v), _load_mask8((__mmask8 *)(uintptr_t)mark),
-                                 sum, v);
-#else
     __m256i rows = _mm256_or_si256(marked_rows(*mark), _mm256_set1_epi32(1));
     return _mm256_add_epi32(sum, _mm256_sign_epi32(v, rows));
-#endif
 }
 
-/* Packed IQ1: sums of (code) * q become those of (8 * (code - 1) +- 1) * q. p is the block. */
-TDM_INLINE void ternary_end(int form, const uint8_t *p, const tdm_cpu_x8_block *xb, __m256i *sum,
-                            __m256i *last) {
-    const uint8_t *marks = ternary_marks(form, p);
+/* Packed IQ1: sums of (code) * q become those of (8 * (code - 1) +- 1) * q. p is the block, of which
+ * half (0 or 1) is meant. */
+TDM_INLINE void ternary_end(int form, const uint8_t *p, int half, const tdm_cpu_x8_block *xb,
+                            __m256i *sum, __m256i *last) {
+    const uint8_t *marks = ternary_marks(form, p) + half;
     if (form == FORM_IQ1) {
         *sum = _mm256_slli_epi32(_mm256_sub_epi32(*sum, _mm256_set1_epi32(xb->sum)), 3);
         *sum = add_marked(*sum, marks, &xb->sum);
@@ -141,21 +159,21 @@ TDM_INLINE void ternary_end(int form, const uint8_t *p, const tdm_cpu_x8_block *
         const int32_t *e = xb->eights + 2 * h;
         __m256i v = _mm256_sub_epi32(h == 0 ? *sum : *last, _mm256_set1_epi32(e[0]));
         v = _mm256_slli_epi32(_mm256_sub_epi32(v, _mm256_set1_epi32(e[1])), 3);
-        v = add_marked(v, marks + 2 * h, e);
-        v = add_marked(v, marks + 2 * h + 1, e + 1);
+        v = add_marked(v, marks + 4 * h, e);
+        v = add_marked(v, marks + 4 * h + 2, e + 1);
         *(h == 0 ? sum : last) = v;
     }
 }
 
-/* Vector j of a packed block as an open one has it. */
-TDM_INLINE __m256i open_vector(int form, const uint8_t *p, int j) {
-    __m256i v = panel_vector(form, 1, p, j);
+/* Vector j of half a packed block as an open one has it. */
+TDM_INLINE __m256i open_vector(int form, const uint8_t *p, int half, int j) {
+    __m256i v = panel_vector(form, 1, p + 4 * HALF_ROWS * half, j);
     if (!form_is_ternary(form)) {
         return v;
     }
     const __m256i eights = _mm256_setr_epi8(-8, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -8, 0,
                                             8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    __m256i rows = marked_rows(ternary_marks(form, p)[form == FORM_IQ1 ? 0 : j / 2]);
+    __m256i rows = marked_rows(ternary_marks(form, p)[half + (form == FORM_IQ1 ? 0 : j / 2 * 2)]);
     return _mm256_add_epi8(_mm256_shuffle_epi8(eights, v),
                            _mm256_or_si256(rows, _mm256_set1_epi8(1)));
 }

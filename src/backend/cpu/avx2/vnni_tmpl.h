@@ -55,7 +55,7 @@ TDM_INLINE void narrow_sums(int form, const uint8_t *p, const int8_t *q, __m256i
         return;
     }
     for (int h = 0; h < 2; ++h) {
-        __m256i v = load256(p + 32 * h);
+        __m256i v = load256(p + PANEL_VECTOR * h);
         __m256i u = _mm256_srli_epi16(v, 4);
         __m256i low = dot_masked(dot_masked(zero, v, 3, q + 16 * h), u, 3, q + 16 * h + 8);
         __m256i high = dot_masked(dot_masked(zero, v, 12, q + 16 * h + 4), u, 12, q + 16 * h + 12);
@@ -63,71 +63,88 @@ TDM_INLINE void narrow_sums(int form, const uint8_t *p, const int8_t *q, __m256i
     }
 }
 
-/* The integer sums of a block: 8 rows by n tokens. q[t] points at the block's 32 activations. */
-TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p,
-                           const block_scales *scales, const int8_t *const *q,
-                           const tdm_cpu_x8_block *const *xb, __m256i *sums, __m256i *lasts) {
+/* Where sums of a block start: what zero points take off them. */
+TDM_INLINE __m256i minus_zeros(int zero, int32_t sum) {
+    return zero == 0 ? _mm256_setzero_si256() : _mm256_set1_epi32(-zero * sum);
+}
+
+/* A lone token against half a panel. Its sum is four chains, as one of eight dots is waited for (4 cycles
+ * each). */
+TDM_INLINE void lone_sums(int form, int is_packed, const uint8_t *p, const int8_t *q,
+                          const tdm_cpu_x8_block *xb, __m256i *out_sum, __m256i *out_last) {
     const int zero = unsigned_zero(form, is_packed);
     const int has_two = form_has_halves(form) || form_is_pair(form);
-    /* A lone token's sum is four chains: one of eight is waited for (4 cycles each). */
-    const int is_spread = n == 1;
-    __m256i spread[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
-                         _mm256_setzero_si256()};
-    __m256i last[TILE_MAX]; /* the last half of the block */
-    for (int t = 0; t < n && !is_spread; ++t) {
-        sums[t] = zero == 0
-                      ? _mm256_setzero_si256()
-                      : _mm256_set1_epi32(-zero * (has_two ? xb[t]->half_sums[0] : xb[t]->sum));
-        if (has_two) {
-            last[t] = _mm256_set1_epi32(-zero * xb[t]->half_sums[1]);
+    const int is_flipped = is_packed && form_has_table(form);
+    __m256i chain[4] = {_mm256_setzero_si256(), _mm256_setzero_si256(), _mm256_setzero_si256(),
+                        _mm256_setzero_si256()};
+    if (is_packed && form_bits(form) <= 2) {
+        narrow_sums(form, p, q, &chain[0], &chain[2]);
+    }
+    for (int i = 0; i < 8 && !(is_packed && form_bits(form) <= 2); ++i) {
+        const int j = form_bits(form) == 8 ? i : (i >> 1) + 4 * (i & 1); /* nibbles of a load */
+        const int at = 2 * (has_two ? j >= 4 : i & 1) + (has_two ? j & 1 : (i >> 1) & 1);
+        __m256i w = panel_read(form, is_packed, is_flipped, p, j);
+        if (form_is_signed(form, is_packed) && !is_flipped) {
+            w = _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80));
         }
+        chain[at] = DPBUSD(chain[at], w, broadcast4(q + 4 * j));
     }
-    const int is_narrow = is_spread && is_packed && form_bits(form) <= 2;
-    if (is_narrow) {
-        narrow_sums(form, p, q[0], &spread[0], &spread[2]);
+    const __m256i first = _mm256_add_epi32(chain[0], chain[1]);
+    const __m256i last = _mm256_add_epi32(chain[2], chain[3]);
+    if (has_two) {
+        *out_sum = less_zeros(first, zero, &xb->eights[0], 2);
+        *out_last = less_zeros(last, zero, &xb->eights[2], 2);
+    } else {
+        *out_sum = less_zeros(_mm256_add_epi32(first, last), zero, &xb->sum, 1);
     }
-    for (int i = 0; i < 8 && !is_narrow; ++i) {
-        int j = form_bits(form) == 8 ? i : (i >> 1) + 4 * (i & 1); /* both nibbles of a load */
-        const int is_flipped = is_packed && form_has_table(form);
+}
+
+/* Several tokens against half a panel. */
+TDM_INLINE void tile_sums(int form, int is_packed, int n, const uint8_t *p, const int8_t *const *q,
+                          const tdm_cpu_x8_block *const *xb, __m256i *sums, __m256i *lasts) {
+    const int zero = unsigned_zero(form, is_packed);
+    const int has_two = form_has_halves(form) || form_is_pair(form);
+    const int is_flipped = is_packed && form_has_table(form);
+    for (int t = 0; t < n; ++t) {
+        sums[t] = minus_zeros(zero, has_two ? xb[t]->half_sums[0] : xb[t]->sum);
+        lasts[t] = minus_zeros(has_two ? zero : 0, xb[t]->half_sums[1]);
+    }
+    for (int i = 0; i < 8; ++i) {
+        const int j = form_bits(form) == 8 ? i : (i >> 1) + 4 * (i & 1); /* nibbles of a load */
         __m256i w = panel_read(form, is_packed, is_flipped, p, j);
         if (form_is_signed(form, is_packed) && !is_flipped) {
             w = _mm256_xor_si256(w, _mm256_set1_epi8((char)0x80));
         }
         for (int t = 0; t < n; ++t) {
-            __m256i x = broadcast4(q[t] + 4 * j);
-            if (is_spread) {
-                int chain = has_two ? 2 * (j >= 4) + (j & 1) : i & 3;
-                spread[chain] = DPBUSD(spread[chain], w, x);
-            } else if (has_two && j >= 4) {
-                last[t] = DPBUSD(last[t], w, x);
-            } else {
-                sums[t] = DPBUSD(sums[t], w, x);
-            }
+            __m256i *sum = has_two && j >= 4 ? &lasts[t] : &sums[t];
+            *sum = DPBUSD(*sum, w, broadcast4(q[t] + 4 * j));
         }
     }
-    if (is_spread) {
-        sums[0] = _mm256_add_epi32(spread[0], spread[1]);
-        last[0] = _mm256_add_epi32(spread[2], spread[3]);
-        if (has_two) {
-            sums[0] = less_zeros(sums[0], zero, &xb[0]->eights[0], 2);
-            last[0] = less_zeros(last[0], zero, &xb[0]->eights[2], 2);
-        } else {
-            sums[0] = less_zeros(_mm256_add_epi32(sums[0], last[0]), zero, &xb[0]->sum, 1);
-        }
+}
+
+/* Two halves' sums under their integer scales. */
+TDM_INLINE __m256i scaled_halves(__m256i pairs, __m256i first, __m256i last) {
+    const __m256i scale = _mm256_srai_epi32(_mm256_slli_epi32(pairs, 16), 16);
+    return _mm256_add_epi32(_mm256_mullo_epi32(first, scale),
+                            _mm256_mullo_epi32(last, _mm256_srai_epi32(pairs, 16)));
+}
+
+/* The integer sums of half a panel's block: 8 rows by n tokens. q[t] points at the block's 32
+ * activations. */
+TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p, int half,
+                           const block_scales *scales, const int8_t *const *q,
+                           const tdm_cpu_x8_block *const *xb, __m256i *sums, __m256i *lasts) {
+    const uint8_t *ints = p + 4 * HALF_ROWS * half;
+    if (n == 1) {
+        lone_sums(form, is_packed, ints, q[0], xb[0], sums, lasts);
+    } else {
+        tile_sums(form, is_packed, n, ints, q, xb, sums, lasts);
     }
-    if (form_has_halves(form)) {
-        __m256i first_scale = _mm256_srai_epi32(_mm256_slli_epi32(scales->pairs, 16), 16);
-        __m256i last_scale = _mm256_srai_epi32(scales->pairs, 16);
-        for (int t = 0; t < n; ++t) {
-            sums[t] = _mm256_add_epi32(_mm256_mullo_epi32(sums[t], first_scale),
-                                       _mm256_mullo_epi32(last[t], last_scale));
-        }
-    }
-    for (int t = 0; t < n && form_is_pair(form); ++t) {
-        lasts[t] = last[t];
+    for (int t = 0; t < n && form_has_halves(form); ++t) {
+        sums[t] = scaled_halves(scales->pairs, sums[t], lasts[t]);
     }
     for (int t = 0; t < n && is_packed && form_is_ternary(form); ++t) {
-        ternary_end(form, p, xb[t], &sums[t], &lasts[t]);
+        ternary_end(form, p, half, xb[t], &sums[t], &lasts[t]);
     }
 }
 

@@ -15,10 +15,8 @@ void tdm_avx512_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int6
 double tdm_avx512_peak_f32(int64_t n_rounds);
 double tdm_avx512_peak_int8(int64_t n_rounds);
 
-/* The same, two panels at a time even for one token. */
-void tdm_avx512_linear_i8_pairs(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
-                                int64_t tok0, int64_t tok1, void *scratch);
-void tdm_avx512_linear_i8_single(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+/* linear_i8's part for weights in the file's layout. */
+void tdm_avx512_linear_i8_mapped(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                                  int64_t tok0, int64_t tok1, void *scratch);
 
 /* avx2's, but for few tokens and E4M3 rows; wants VBMI. */

@@ -10,7 +10,7 @@
 
 #include "backend/cpu/avx2/math_inl.h"
 
-#define ROWS TDM_CPU_PANEL_ROWS
+#define ROWS TDM_CPU_F32_ROWS
 /* How far behind the end of what it reads a lone token asks for weights. */
 #define AHEAD_BYTES 4096
 

@@ -12,7 +12,7 @@
 #include "backend/cpu/avx2/math_inl.h"
 #include "backend/cpu/avx512/e4m3_inl.h"
 
-#define ROWS TDM_CPU_PANEL_ROWS
+#define ROWS TDM_CPU_F32_ROWS
 /* Up to so many tokens rows are widened for each of them instead of once into scratch. */
 #define DIRECT_TOKENS 3
 /* Columns of a step: a line of each row, since eight rows of 4,096 share one set of the first-level

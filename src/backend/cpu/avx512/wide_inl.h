@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wide products: two packed panels, sixteen rows, opened side by side, against groups of sixteen
- * tokens. One 64-byte vector holds four neighbouring columns of each row, which is what a 512-bit
+ * Wide products: packed panels of sixteen rows, opened, against groups of sixteen tokens. One 64-byte vector holds four neighbouring columns of each row, which is what a 512-bit
  * dot instruction and a tile of AMX both want of their second operand.
  *
  *     vector j of a block (j = 0..7), dword lane r:  columns 4j .. 4j + 3 of row r
@@ -18,7 +17,7 @@
 
 #include <stddef.h>
 
-#define WIDE_ROWS (2 * TDM_CPU_PANEL_ROWS)
+#define WIDE_ROWS TDM_CPU_PANEL_ROWS
 
 typedef struct wide_block {
     uint8_t w[8][64];
@@ -115,23 +114,23 @@ TDM_INLINE void wide_multiply(__m256i v, __m256i pairs, int half, __m256i *high,
         _mm256_packus_epi16(_mm256_and_si256(a, byte), _mm256_and_si256(b, byte)), 0xd8);
 }
 
-/* A packed panel into half (0 or 1) of opened blocks. */
+/* Half (0 or 1) of a packed panel into that half of opened blocks. */
 TDM_INLINE void wide_open(int form, int is_signed, const uint8_t *p, int64_t n_blocks,
                           int32_t period, int half, uint8_t *out) {
     __m256 head_d = _mm256_setzero_ps();
     __m256 head_m = _mm256_setzero_ps();
     int32_t head_in = 0;
-    int row = half * TDM_CPU_PANEL_ROWS;
+    int row = half * HALF_ROWS;
     for (int64_t b = 0; b < n_blocks; ++b, out += wide_bytes(form, is_signed)) {
         wide_block *open = (wide_block *)(void *)out;
-        if (packed_head(form) > 0 && head_in-- == 0) {
-            heads_load(form, p, &head_d, &head_m);
-            p += packed_head(form);
+        if (form_has_head(form) && head_in-- == 0) {
+            heads_load(form, period, p, half, &head_d, &head_m);
+            p += packed_head(form, period);
             head_in = packed_period(form, period) - 1;
         }
-        block_scales s = scales_packed(form, p + packed_ints(form), head_d, head_m);
+        block_scales s = scales_packed(form, period, p + packed_ints(form), half, head_d, head_m);
         for (int j = 0; j < 8; ++j) {
-            __m256i v = wide_ints(form, is_signed, open_vector(form, p, j));
+            __m256i v = wide_ints(form, is_signed, open_vector(form, p, half, j));
             if (is_signed && form_has_halves(form)) {
                 __m256i high = v;
                 wide_multiply(v, s.pairs, j >= 4, &high, &v);
@@ -152,7 +151,7 @@ TDM_INLINE void wide_open(int form, int is_signed, const uint8_t *p, int64_t n_b
         if (form == FORM_Q2_K) {
             wide_pairs(s.mins, open->first_min + row, open->last_min + row);
         }
-        p += packed_block(form);
+        p += packed_block(form, period);
     }
 }
 

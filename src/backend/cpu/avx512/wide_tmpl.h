@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The loops of wide products: panels by twos, groups of tokens, bias, residual and the rows that
+ * The loops of wide products: panels, groups of tokens, bias, residual and the rows that
  * exist. See wide_inl.h for what stands before this. Defines WIDE_KERNELS[form]. */
 #ifndef WIDE_SIGNED
 #error "define WIDE_SIGNED and wide_group first"
 #endif
 
-/* Sums of one pair of panels and one group, [token][row]. */
+/* Sums of one panel and one group, [token][row]. */
 typedef struct wide_sums {
     __m512 acc[TDM_CPU_GROUP_TOKENS];
 } wide_sums;
 
-/* Blocks [b0, b0 + n_blocks) of the panels of rows o on: opened once, against every group. */
-TDM_INLINE void wide_pair(int form, const tdm_cpu_linear_job *job, int64_t o, int64_t n_rows,
-                          int64_t b0, int64_t n_blocks, int64_t group0, int64_t group1,
-                          uint8_t *opened, wide_sums *sums) {
+/* Blocks [b0, b0 + n_blocks) of the panel of rows o on: opened once, against every group. */
+TDM_INLINE void wide_panel(int form, const tdm_cpu_linear_job *job, int64_t o, int64_t n_rows,
+                           int64_t b0, int64_t n_blocks, int64_t group0, int64_t group1,
+                           uint8_t *opened, wide_sums *sums) {
     const tdm_weight *w = job->weight;
-    const size_t panel_bytes = packed_panel(form, w->n_in, w->period);
-    const int64_t n_heads = packed_head(form) > 0 ? b0 / packed_period(form, w->period) : 0;
-    const uint8_t *p = (const uint8_t *)w->packed + (size_t)(o / TDM_CPU_PANEL_ROWS) * panel_bytes +
-                       b0 * packed_block(form) + n_heads * packed_head(form);
-    /* A last panel without a neighbour opens twice: its second copy is not stored. */
-    const uint8_t *next = n_rows > TDM_CPU_PANEL_ROWS ? p + panel_bytes : p;
-    wide_open(form, WIDE_SIGNED, p, n_blocks, w->period, 0, opened);
-    wide_open(form, WIDE_SIGNED, next, n_blocks, w->period, 1, opened);
+    const int32_t period = w->period;
+    const size_t panel_bytes = packed_panel(form, w->n_in, period);
+    const int64_t n_heads = b0 / packed_period(form, period);
+    const uint8_t *p = (const uint8_t *)w->packed + (size_t)(o / WIDE_ROWS) * panel_bytes +
+                       b0 * packed_block(form, period) + n_heads * packed_head(form, period);
+    wide_open(form, WIDE_SIGNED, p, n_blocks, period, 0, opened);
+    wide_open(form, WIDE_SIGNED, p, n_blocks, period, 1, opened);
     for (int64_t g = group0; g < group1; ++g, ++sums) {
         const tdm_cpu_x8_group *group = job->x8->groups + g * job->x8->ld_blocks + b0;
         for (int t = 0; b0 == 0 && t < TDM_CPU_GROUP_TOKENS; ++t) {
@@ -36,7 +35,7 @@ TDM_INLINE void wide_pair(int form, const tdm_cpu_linear_job *job, int64_t o, in
     }
 }
 
-/* Columns in pieces; within a piece every pair of panels meets every group. A piece begins at a
+/* Columns in pieces; within a piece every panel meets every group. A piece begins at a
  * head: its length is a multiple of every period. */
 TDM_INLINE void wide_panels(int form, const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                             int64_t group0, int64_t group1, void *scratch) {
@@ -47,8 +46,8 @@ TDM_INLINE void wide_panels(int form, const tdm_cpu_linear_job *job, int64_t row
     for (int64_t b = 0; b < n_blocks; b += TDM_CPU_WIDE_BLOCKS) {
         const int64_t n = tdm_cpu_min(TDM_CPU_WIDE_BLOCKS, n_blocks - b);
         for (int64_t o = row0; o < row1; o += WIDE_ROWS) {
-            wide_pair(form, job, o, tdm_cpu_min(WIDE_ROWS, row1 - o), b, n, group0, group1, opened,
-                      sums + (o - row0) / WIDE_ROWS * TDM_CPU_WIDE_GROUPS);
+            wide_panel(form, job, o, tdm_cpu_min(WIDE_ROWS, row1 - o), b, n, group0, group1, opened,
+                       sums + (o - row0) / WIDE_ROWS * TDM_CPU_WIDE_GROUPS);
         }
     }
 }

@@ -14,5 +14,6 @@
 void tdm_avxvnni_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                            int64_t tok1, void *scratch) {
     const tdm_weight *w = job->weight;
-    KERNELS[w->layout][w->packed != NULL ? 1 : 0](job, row0, row1, tok0, tok1, scratch);
+    (w->packed != NULL ? PACKED_KERNELS : MAPPED_KERNELS)[w->layout](job, row0, row1, tok0, tok1,
+                                                                     scratch);
 }

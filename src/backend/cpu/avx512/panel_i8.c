@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * int8 products of packed panels with AVX-512 VNNI: sixteen rows in one register, from one stream of
+ * memory, unpacked on the way, against one to eight tokens whose activations the dot instruction
+ * broadcasts itself. The bits are those of every other set: each output has one lane, and blocks come
+ * in ascending order.
+ *
+ * One token is bound by memory, in narrow forms by the instructions between two loads: its sums are
+ * four chains, bits are multiplied where they stand in a byte, zero points are taken off at the end
+ * with a broadcast from memory. */
+#include "backend/cpu/avx512/avx512_priv.h"
+
+#include "backend/cpu/avx512/wide_inl.h"
+
+#define TILE_TOKENS 8
+/* How far ahead a lone token asks for memory. */
+#define AHEAD_BYTES 2048
+
+TDM_INLINE __m512i load512(const uint8_t *p) {
+    return _mm512_loadu_si512((const void *)p);
+}
+
+TDM_INLINE __m512i shift_right(__m512i v, int n) {
+    return _mm512_srli_epi16(v, (uint8_t)n);
+}
+
+TDM_INLINE __m512i masked(__m512i v, int mask) {
+    return _mm512_and_si512(v, _mm512_set1_epi8((char)mask));
+}
+
+/* (v >> up) or (v << -up), of which only the bits of mask. */
+TDM_INLINE __m512i moved(__m512i v, int down, int mask) {
+    v = down >= 0 ? shift_right(v, down) : _mm512_slli_epi16(v, (uint8_t)-down);
+    return masked(v, mask);
+}
+
+/* A table's values plus 128. */
+TDM_INLINE __m512i form_table_wide(int form) {
+    const __m128i table = _mm256_castsi256_si128(form_table(form));
+    return _mm512_broadcast_i32x4(_mm_xor_si128(table, _mm_set1_epi8((char)0x80)));
+}
+
+/* Codes of three bits of vector j; a fourth bit may be set in each byte. */
+TDM_INLINE __m512i three_bits_wide(const uint8_t *p, int j) {
+    if (j < 6) {
+        return moved(load512(p + PANEL_VECTOR * (j / 2)), j % 2 == 0 ? 0 : 3, 7);
+    }
+    const __m512i low = moved(load512(p + PANEL_VECTOR * (j - 6)), 6, 3);
+    return _mm512_or_si512(low, moved(load512(p + 2 * PANEL_VECTOR), j - 2, 4));
+}
+
+/* What is subtracted from those unsigned bytes. */
+TDM_INLINE int packed_zero(int form) {
+    return form_zero(form) + (form_is_signed(form, 1) ? 128 : 0);
+}
+
+/* Vector j of a packed block at p as unsigned bytes. */
+TDM_INLINE __m512i vector_at(int form, const uint8_t *p, int j) {
+    const int bits = form_bits(form);
+    if (bits == 8) {
+        return _mm512_xor_si512(load512(p + PANEL_VECTOR * j), _mm512_set1_epi8((char)0x80));
+    }
+    if (bits == 1) {
+        return form == FORM_A1 ? moved(load512(p), j, 1) : moved(load512(p), j - 1, 2);
+    }
+    if (bits == 2) {
+        return moved(load512(p + PANEL_VECTOR * (j / 4)), 2 * (j & 3), 3);
+    }
+    if (bits == 3) {
+        return _mm512_shuffle_epi8(form_table_wide(form), three_bits_wide(p, j));
+    }
+    const __m512i v = moved(load512(p + PANEL_VECTOR * (j & 3)), j < 4 ? 0 : 4, 15);
+    if (form_has_table(form)) {
+        return _mm512_shuffle_epi8(form_table_wide(form), v);
+    }
+    if (bits == 6) {
+        const __m512i h = load512(p + PANEL_VECTOR * (4 + j / 4));
+        return _mm512_or_si512(v, moved(h, 2 * (j & 3) - 4, 0x30));
+    }
+    if (bits == 5) {
+        return _mm512_or_si512(v, moved(load512(p + PANEL_VECTOR * 4), j - 4, 0x10));
+    }
+    return v;
+}
+
+typedef struct panel_scales {
+    __m512 d;
+    __m512 m;            /* min, or the last half's scale of a pair */
+    __m512i first, last; /* integer scales of the halves */
+    __m512i mins;        /* Q2_K: 16-bit mins of both halves, by row */
+} panel_scales;
+
+TDM_INLINE __m512 numbers_wide(int32_t period, const uint8_t *p) {
+    if (period_numbers(period) == NUMBERS_F32) {
+        return _mm512_loadu_ps((const float *)(const void *)p);
+    }
+    if (period_numbers(period) == NUMBERS_F16) {
+        return _mm512_cvtph_ps(load256(p));
+    }
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(load256(p)), 16));
+}
+
+TDM_INLINE __m512 floats_wide(const uint8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load128(p)));
+}
+
+/* p stands behind a block's integers. head_d, head_m: of the blocks that it belongs to. */
+TDM_INLINE panel_scales scales_wide(int form, int32_t period, const uint8_t *p, __m512 head_d,
+                                    __m512 head_m) {
+    const __m512i zero = _mm512_setzero_si512();
+    panel_scales s = {head_d, head_m, zero, zero, zero};
+    if (form_has_odd(form)) {
+        s.d = _mm512_mul_ps(head_d, floats_wide(p));
+        if (form_is_pair(form)) {
+            s.m = _mm512_mul_ps(head_d, floats_wide(p + PANEL_ROWS));
+        }
+    } else if (form_is_k45(form)) {
+        s.d = _mm512_mul_ps(head_d, floats_wide(p));
+        s.m = _mm512_mul_ps(head_m, floats_wide(p + PANEL_ROWS));
+    } else if (form_is_pair(form)) {
+        s.d = numbers_wide(period, p);
+        s.m = numbers_wide(period, p + numbers_bytes(period));
+    } else if (form_has_halves(form)) {
+        s.first = _mm512_cvtepi8_epi32(load128(p));
+        s.last = _mm512_cvtepi8_epi32(load128(p + PANEL_ROWS));
+        if (form == FORM_Q2_K) {
+            s.mins = _mm512_cvtepi8_epi16(load256(p + 2 * PANEL_ROWS));
+        }
+    } else if (!form_has_period(form)) {
+        s.d = _mm512_cvtph_ps(load256(p));
+        s.m = form_has_min(form) ? _mm512_cvtph_ps(load256(p + 2 * PANEL_ROWS)) : s.m;
+    }
+    return s;
+}
+
+/* What stands before a period of blocks; mins that the format subtracts are negated here. */
+TDM_INLINE void heads_wide(int form, int32_t period, const uint8_t *p, __m512 *out_d,
+                           __m512 *out_m) {
+    if (form_has_period(form)) {
+        *out_d = numbers_wide(period, p);
+        if (form_has_min(form)) {
+            *out_m = numbers_wide(period, p + numbers_bytes(period));
+        }
+        return;
+    }
+    *out_d = _mm512_cvtph_ps(load256(p));
+    if (form_has_odd(form)) {
+        *out_d = _mm512_mul_ps(*out_d, _mm512_set1_ps(1.0f / form_unit(form)));
+    }
+    if (form_is_k45(form) || form == FORM_Q2_K) {
+        *out_m = _mm512_cvtph_ps(load256(p + 2 * PANEL_ROWS));
+        *out_m = _mm512_xor_ps(*out_m, _mm512_set1_ps(-0.0f));
+    }
+}
+
+/* sum - zero * (the n numbers at e, from memory: integer registers are far); zero is 0 or a power of
+ * two. */
+TDM_INLINE __m512i less_zeros(__m512i sum, int zero, const int32_t *e, int n) {
+    if (zero == 0) {
+        return sum;
+    }
+    __m512i v = _mm512_set1_epi32(e[0]);
+    if (n == 2) {
+        v = _mm512_add_epi32(v, _mm512_set1_epi32(e[1]));
+    }
+    return _mm512_sub_epi32(sum, _mm512_slli_epi32(v, (uint8_t)__builtin_ctz((unsigned)zero)));
+}
+
+TDM_INLINE __m512i dot(__m512i sum, __m512i v, const int8_t *q) {
+    return _mm512_dpbusd_epi32(sum, v, broadcast4_wide(q));
+}
+
+/* Codes of one and two bits against a lone token: bits are multiplied where they stand in a byte, as
+ * powers of two, and what they weigh is shifted off the sums. */
+TDM_INLINE void narrow_wide(int form, const uint8_t *p, const int8_t *q, __m512i *out_first,
+                            __m512i *out_last) {
+    const __m512i zero = _mm512_setzero_si512();
+    if (form_bits(form) == 1) { /* of 0 or 2, in A1 of 0 or 1 */
+        const __m512i v = load512(p);
+        const __m512i u = shift_right(v, 4);
+        const int off = form == FORM_A1;
+        __m512i a[4];
+        for (int i = 0; i < 4; ++i) {
+            a[i] = dot(zero, masked(v, 1 << i), q + 4 * i);
+            a[i] = dot(a[i], masked(u, 1 << i), q + 4 * (i + 4));
+        }
+        a[0] = off ? a[0] : _mm512_slli_epi32(a[0], 1);
+        a[1] = off ? _mm512_srai_epi32(a[1], 1) : a[1];
+        *out_first = _mm512_add_epi32(a[0], a[1]);
+        *out_last = _mm512_add_epi32(_mm512_srai_epi32(a[2], (uint8_t)(1 + off)),
+                                     _mm512_srai_epi32(a[3], (uint8_t)(2 + off)));
+        return;
+    }
+    for (int h = 0; h < 2; ++h, q += 16) {
+        const __m512i v = load512(p + PANEL_VECTOR * h);
+        const __m512i u = shift_right(v, 4);
+        const __m512i low = dot(dot(zero, masked(v, 3), q), masked(u, 3), q + 8);
+        const __m512i high = dot(dot(zero, masked(v, 12), q + 4), masked(u, 12), q + 12);
+        *(h == 0 ? out_first : out_last) = _mm512_add_epi32(low, _mm512_srai_epi32(high, 2));
+    }
+}
+
+/* Packed IQ1: sums of (code) * q become those of (8 * (code - 1) +- 1) * q; e has the sums of q for
+ * each of n marks. */
+TDM_INLINE __m512i ternary_wide(__m512i sum, const uint8_t *marks, const int32_t *e, int n) {
+    for (int i = 0; i < n; ++i) {
+        sum = _mm512_sub_epi32(sum, _mm512_set1_epi32(e[i]));
+    }
+    sum = _mm512_slli_epi32(sum, 3);
+    for (int i = 0; i < n; ++i) {
+        uint16_t mark = 0;
+        memcpy(&mark, marks + 2 * i, sizeof mark);
+        const __m512i v = _mm512_set1_epi32(e[i]);
+        sum = _mm512_mask_sub_epi32(_mm512_add_epi32(sum, v), (__mmask16)mark, sum, v);
+    }
+    return sum;
+}
+
+TDM_INLINE void ternary_end_wide(int form, const uint8_t *p, const tdm_cpu_x8_block *xb,
+                                 __m512i *sum, __m512i *last) {
+    const uint8_t *marks = ternary_marks(form, p);
+    if (form == FORM_IQ1) {
+        *sum = ternary_wide(*sum, marks, &xb->sum, 1);
+    } else {
+        *sum = ternary_wide(*sum, marks, xb->eights, 2);
+        *last = ternary_wide(*last, marks + 4, xb->eights + 2, 2);
+    }
+}
+
+/* The integer sums of a block against one token; of forms that tell halves apart the first half's, and
+ * last the last's. */
+TDM_INLINE void lone_wide(int form, const uint8_t *p, const int8_t *q, const tdm_cpu_x8_block *xb,
+                          __m512i *out_sum, __m512i *out_last) {
+    const int zero = packed_zero(form);
+    const int has_two = wide_has_two(form);
+    __m512i chain[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
+                        _mm512_setzero_si512()};
+    if (form_bits(form) <= 2) {
+        narrow_wide(form, p, q, &chain[0], &chain[2]);
+    }
+    for (int i = 0; i < 8 && form_bits(form) > 2; ++i) {
+        const int j = form_bits(form) == 8 ? i : (i >> 1) + 4 * (i & 1); /* nibbles of one load */
+        const int at = 2 * (has_two ? j >= 4 : i & 1) + (has_two ? j & 1 : (i >> 1) & 1);
+        chain[at] = dot(chain[at], vector_at(form, p, j), q + 4 * j);
+    }
+    const __m512i first = _mm512_add_epi32(chain[0], chain[1]);
+    const __m512i last = _mm512_add_epi32(chain[2], chain[3]);
+    if (has_two) {
+        *out_sum = less_zeros(first, zero, xb->eights, 2);
+        *out_last = less_zeros(last, zero, xb->eights + 2, 2);
+    } else {
+        *out_sum = less_zeros(_mm512_add_epi32(first, last), zero, &xb->sum, 1);
+    }
+}
+
+/* The same against n tokens. */
+TDM_INLINE void tile_wide(int form, int n, const uint8_t *p, const int8_t *const *q,
+                          const tdm_cpu_x8_block *const *xb, __m512i *sums, __m512i *lasts) {
+    const int zero = packed_zero(form);
+    const int has_two = wide_has_two(form);
+    for (int t = 0; t < n; ++t) {
+        sums[t] = zero == 0
+                      ? _mm512_setzero_si512()
+                      : _mm512_set1_epi32(-zero * (has_two ? xb[t]->half_sums[0] : xb[t]->sum));
+        lasts[t] = zero == 0 || !has_two ? _mm512_setzero_si512()
+                                         : _mm512_set1_epi32(-zero * xb[t]->half_sums[1]);
+    }
+    for (int i = 0; i < 8; ++i) {
+        const int j = form_bits(form) == 8 ? i : (i >> 1) + 4 * (i & 1); /* nibbles of one load */
+        const __m512i v = vector_at(form, p, j);
+        for (int t = 0; t < n; ++t) {
+            __m512i *sum = has_two && j >= 4 ? &lasts[t] : &sums[t];
+            *sum = dot(*sum, v, q[t] + 4 * j);
+        }
+    }
+}
+
+/* The f32 law of cpu_priv.h. */
+TDM_INLINE __m512 step(int form, const panel_scales *s, const tdm_cpu_x8_block *xb, __m512i sum,
+                       __m512i last, __m512 acc) {
+    const __m512 xd = _mm512_set1_ps(xb->d);
+    if (form_has_halves(form)) {
+        sum =
+            _mm512_add_epi32(_mm512_mullo_epi32(sum, s->first), _mm512_mullo_epi32(last, s->last));
+    }
+    acc = _mm512_fmadd_ps(_mm512_mul_ps(s->d, xd), _mm512_cvtepi32_ps(sum), acc);
+    if (form_has_min(form)) {
+        acc = _mm512_fmadd_ps(s->m, _mm512_set1_ps(xb->s), acc);
+    } else if (form_is_pair(form) || form == FORM_Q2_K) {
+        if (form == FORM_Q2_K) {
+            int32_t halves = 0;
+            memcpy(&halves, xb->half_sums, sizeof halves);
+            last = _mm512_dpwssd_epi32(_mm512_setzero_si512(), s->mins, _mm512_set1_epi32(halves));
+        }
+        acc = _mm512_fmadd_ps(_mm512_mul_ps(s->m, xd), _mm512_cvtepi32_ps(last), acc);
+    }
+    return acc;
+}
+
+/* A panel against n tokens (a constant): acc[t] lane r is row r's product. */
+TDM_INLINE void tile(int form, int n, const uint8_t *p, const tdm_cpu_x8 *x8, int64_t tok0,
+                     int64_t n_blocks, int32_t period, __m512 *acc) {
+    __m512 head_d = _mm512_setzero_ps();
+    __m512 head_m = _mm512_setzero_ps();
+    const int8_t *q[TILE_TOKENS];
+    const tdm_cpu_x8_block *xb[TILE_TOKENS];
+    int32_t head_in = 0; /* blocks until the next head */
+    for (int t = 0; t < n; ++t) {
+        acc[t] = _mm512_setzero_ps();
+        q[t] = x8->q + (tok0 + t) * x8->ld_q;
+        xb[t] = x8->blocks + (tok0 + t) * x8->ld_blocks;
+    }
+    for (int64_t b = 0; b < n_blocks; ++b) {
+        __m512i sums[TILE_TOKENS];
+        __m512i lasts[TILE_TOKENS];
+        if (form_has_head(form) && head_in-- == 0) {
+            heads_wide(form, period, p, &head_d, &head_m);
+            p += packed_head(form, period);
+            head_in = packed_period(form, period) - 1;
+        }
+        const panel_scales scales =
+            scales_wide(form, period, p + packed_ints(form), head_d, head_m);
+        if (n == 1) {
+            lone_wide(form, p, q[0], xb[0], sums, lasts);
+        } else {
+            tile_wide(form, n, p, q, xb, sums, lasts);
+        }
+        for (int t = 0; t < n; ++t) {
+            if (form_is_ternary(form)) {
+                ternary_end_wide(form, p, xb[t], &sums[t], &lasts[t]);
+            }
+            acc[t] = step(form, &scales, xb[t], sums[t], lasts[t], acc[t]);
+            q[t] += 32;
+            xb[t] += 1;
+        }
+        p += packed_block(form, period);
+        if (n == 1) { /* a lone token waits for memory alone */
+            for (int i = 0; i < packed_block(form, period); i += 64) {
+                _mm_prefetch((const char *)p + AHEAD_BYTES + i, _MM_HINT_T0);
+            }
+        }
+    }
+}
+
+TDM_INLINE void tile_store(int form, int n, const tdm_cpu_linear_job *job, const uint8_t *p,
+                           int64_t row0, int64_t n_rows, int64_t tok0) {
+    const tdm_weight *w = job->weight;
+    __m512 acc[TILE_TOKENS];
+    tile(form, n, p, job->x8, tok0, w->n_in / 32, w->period, acc);
+    wide_store(job, row0, n_rows, tok0, n, acc);
+}
+
+TDM_INLINE void panels(int form, const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+                       int64_t tok0, int64_t tok1) {
+    const tdm_weight *w = job->weight;
+    const size_t panel_bytes = packed_panel(form, w->n_in, w->period);
+    for (int64_t o = row0; o < row1; o += PANEL_ROWS) {
+        const uint8_t *p = (const uint8_t *)w->packed + (size_t)(o / PANEL_ROWS) * panel_bytes;
+        const int64_t n_rows = tdm_cpu_min(PANEL_ROWS, row1 - o);
+        int64_t t = tok0;
+        for (; t + 8 <= tok1; t += 8) {
+            tile_store(form, 8, job, p, o, n_rows, t);
+        }
+        if (t + 4 <= tok1) {
+            tile_store(form, 4, job, p, o, n_rows, t);
+            t += 4;
+        }
+        if (t + 2 <= tok1) {
+            tile_store(form, 2, job, p, o, n_rows, t);
+            t += 2;
+        }
+        if (t < tok1) {
+            tile_store(form, 1, job, p, o, n_rows, t);
+        }
+    }
+}
+
+typedef void (*panels_fn)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                          int64_t tok1);
+
+#define PANELS(name)                                                                               \
+    static void name##_panels(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,           \
+                              int64_t tok0, int64_t tok1) {                                        \
+        panels(FORM_##name, job, row0, row1, tok0, tok1);                                          \
+    }
+
+FORMS(PANELS)
+
+#define PANELS_ENTRY(name) [FORM_##name] = name##_panels,
+
+static const panels_fn KERNELS[FORM_COUNT] = {FORMS(PANELS_ENTRY)};
+
+void tdm_avx512_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                          int64_t tok1, void *scratch) {
+    if (job->weight->packed != NULL) {
+        KERNELS[job->weight->layout](job, row0, row1, tok0, tok1);
+    } else {
+        tdm_avx512_linear_i8_mapped(job, row0, row1, tok0, tok1, scratch);
+    }
+}
