@@ -31,8 +31,24 @@
  * of small ones, and reading them misses fewer translations. The system may say no. */
 #define HUGE_PAGE ((size_t)2 << 20)
 
+/* Blocks of whole pages are mappings of their own, so that they are zeros at no cost until they are
+ * touched. A sanitizer sees over the ends of malloc's blocks only; small ones would waste pages. */
+static bool is_mapping(size_t bytes, size_t align) {
+#ifdef HAS_ASAN
+    (void)bytes;
+    (void)align;
+    return false;
+#else
+    return align == TDM_ALIGN_PAGE && bytes >= 16 * TDM_ALIGN_PAGE;
+#endif
+}
+
 static void *allocate(size_t bytes, size_t align) {
     void *ptr = NULL;
+    if (is_mapping(bytes, align)) {
+        ptr = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        return ptr != MAP_FAILED ? ptr : NULL;
+    }
     if (bytes < 2 * HUGE_PAGE) {
         return align <= TDM_ALIGN_DEFAULT                ? malloc(bytes)
                : posix_memalign(&ptr, align, bytes) == 0 ? ptr
@@ -45,13 +61,21 @@ static void *allocate(size_t bytes, size_t align) {
     return ptr;
 }
 
+static void give_back(void *ptr, size_t bytes, size_t align) {
+    int saved = errno;
+    if (ptr != NULL && is_mapping(bytes, align)) {
+        (void)munmap(ptr, bytes);
+    } else {
+        free(ptr);
+    }
+    errno = saved;
+}
+
 static void *system_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_bytes, size_t align) {
     void *grown = NULL;
     (void)ctx;
     if (new_bytes == 0) {
-        int saved = errno;
-        free(ptr);
-        errno = saved;
+        give_back(ptr, old_bytes, align);
         return NULL;
     }
     if (ptr != NULL && align <= TDM_ALIGN_DEFAULT) {
@@ -60,7 +84,7 @@ static void *system_resize(void *ctx, void *ptr, size_t old_bytes, size_t new_by
     grown = allocate(new_bytes, align);
     if (ptr != NULL && grown != NULL) {
         memcpy(grown, ptr, old_bytes < new_bytes ? old_bytes : new_bytes);
-        free(ptr);
+        give_back(ptr, old_bytes, align);
     }
     return grown;
 }
@@ -78,6 +102,15 @@ static const tdm_alloc *or_system(const tdm_alloc *alloc) {
 void *tdm_mem_alloc_aligned(const tdm_alloc *alloc, size_t bytes, size_t align) {
     const tdm_alloc *a = or_system(alloc);
     return a->resize(a->ctx, NULL, 0, bytes > 0 ? bytes : 1, align);
+}
+
+void *tdm_mem_alloc_pages(const tdm_alloc *alloc, size_t bytes) {
+    void *ptr = tdm_mem_alloc_aligned(alloc, bytes, TDM_ALIGN_PAGE);
+    const bool is_zero = or_system(alloc) == &SYSTEM_ALLOC && is_mapping(bytes, TDM_ALIGN_PAGE);
+    if (ptr != NULL && !is_zero) {
+        memset(ptr, 0, bytes > 0 ? bytes : 1);
+    }
+    return ptr;
 }
 
 void *tdm_mem_alloc(const tdm_alloc *alloc, size_t bytes) {

@@ -21,6 +21,7 @@ typedef struct tdm_alloc {
 
 #define TDM_ALIGN_DEFAULT ((size_t)16)
 #define TDM_ALIGN_CACHE_LINE ((size_t)64)
+#define TDM_ALIGN_PAGE ((size_t)4096)
 
 /* malloc and free underneath. Lives for the process. Every function below takes NULL to mean this
  * one. */
@@ -29,6 +30,9 @@ const tdm_alloc *tdm_alloc_system(void);
 /* Uninitialised block of bytes >= 1, or NULL. */
 void *tdm_mem_alloc(const tdm_alloc *alloc, size_t bytes);
 void *tdm_mem_alloc_aligned(const tdm_alloc *alloc, size_t bytes, size_t align);
+/* Zeroed block of TDM_ALIGN_PAGE, for what is filled little by little: pages of the system allocator
+ * that nobody has touched cost nothing. */
+void *tdm_mem_alloc_pages(const tdm_alloc *alloc, size_t bytes);
 /* Zeroed array; NULL too when n * elem_bytes overflows. n 0 gives a block of one byte's accounting
  * and never NULL. */
 void *tdm_mem_calloc(const tdm_alloc *alloc, size_t n, size_t elem_bytes);

@@ -37,6 +37,31 @@ static void test_calloc_overflow(void **state) {
     assert_int_equal(atomic_load(&tracker.live_bytes), 0);
 }
 
+/* Whole pages are zeros, also where others were before, and are accounted like any block. */
+static void test_pages(void **state) {
+    static const size_t SIZES[] = {1, 4095, 65535, 65536, 65537, 200000};
+    tdm_alloc_tracker tracker;
+    (void)state;
+    tdm_alloc_tracker_init(&tracker, NULL);
+    for (size_t round = 0; round < 4; round++) {
+        const tdm_alloc *alloc = round % 2 == 0 ? NULL : &tracker.alloc;
+        for (size_t i = 0; i < SUPPORT_LEN(SIZES); i++) {
+            uint8_t *pages = tdm_mem_alloc_pages(alloc, SIZES[i]);
+            assert_non_null(pages);
+            assert_int_equal((uintptr_t)pages % TDM_ALIGN_PAGE, 0);
+            for (size_t k = 0; k < SIZES[i]; k++) {
+                assert_int_equal(pages[k], 0);
+            }
+            memset(pages, 0xA5, SIZES[i]);
+            tdm_mem_free_aligned(alloc, pages, SIZES[i], TDM_ALIGN_PAGE);
+        }
+    }
+    assert_int_equal(tracker.n_live, 0);
+    assert_int_equal(tracker.live_bytes, 0);
+    tracker.fail_at = tracker.n_calls + 1;
+    assert_null(tdm_mem_alloc_pages(&tracker.alloc, 65536));
+}
+
 static void test_zero_and_null(void **state) {
     tdm_alloc_tracker tracker;
     (void)state;
@@ -259,6 +284,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_calloc_overflow),
         cmocka_unit_test(test_zero_and_null),
+        cmocka_unit_test(test_pages),
         cmocka_unit_test(test_tracker_counts),
         cmocka_unit_test(test_tracker_fails),
         cmocka_unit_test(test_arena),
