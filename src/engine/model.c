@@ -143,22 +143,26 @@ static tdm_status load_graph(tdm_model *model, const tdm_graph_options *options,
     return status;
 }
 
-/* What a load watches: after each layer the pages that were read to pack it go. */
+/* What a load watches: after each layer the pages that were read to pack it go. Where panels come
+ * from their file few were. */
 typedef struct load_watch {
-    const tdm_checkpoint *checkpoint;
+    const tdm_model *model;
     const tdm_model_options *options;
 } load_watch;
 
 static bool layer_done(void *arg, int32_t done, int32_t all) {
     const load_watch *watch = arg;
     const tdm_model_options *options = watch->options;
-    tdm_checkpoint_forget(watch->checkpoint);
+    const tdm_model *model = watch->model;
+    if (model->panels == NULL || !tdm_panel_cache_is_used(model->panels)) {
+        tdm_checkpoint_forget(model->checkpoint);
+    }
     return options->progress != NULL && options->progress(options->progress_arg, done, all);
 }
 
 static tdm_status open_graph(tdm_model *model, const tdm_model_options *options, bool is_plan,
                              tdm_error *err) {
-    load_watch watch = {model->checkpoint, options};
+    load_watch watch = {model, options};
     const tdm_graph_options graph_options = {
         .alloc = model->alloc,
         .log = &model->log,

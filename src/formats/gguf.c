@@ -169,13 +169,9 @@ static tdm_status read_type(gguf_reader *r, tdm_gguf_type *out) {
     return TDM_OK;
 }
 
-/* Steps over n strings; texts, when given, receives where each begins. */
-static tdm_status walk_texts(gguf_reader *r, uint64_t n, const uint8_t **texts) {
+static tdm_status walk_texts(gguf_reader *r, uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         tdm_gguf_text text = {0};
-        if (texts != NULL) {
-            texts[i] = &r->data[r->at];
-        }
         TDM_TRY(read_text(r, "a string of an array", TEXT_BYTES_MAX, &text));
     }
     return TDM_OK;
@@ -186,7 +182,7 @@ static tdm_status skip_flat(gguf_reader *r, tdm_gguf_type type, uint64_t n) {
     const uint32_t elem_bytes = tdm_gguf_type_bytes(type);
     const uint8_t *at = NULL;
     if (type == TDM_GGUF_STRING) {
-        return walk_texts(r, n, NULL);
+        return walk_texts(r, n);
     }
     if (n > (r->end - r->at) / elem_bytes) {
         return fail_short(r, "an array");
@@ -227,23 +223,6 @@ static tdm_status skip_nested(gguf_reader *r, uint64_t n) {
     return TDM_OK;
 }
 
-static tdm_status read_text_array(gguf_reader *r, tdm_gguf_value *value) {
-    const size_t start = r->at;
-    const uint8_t **texts = NULL;
-    size_t bytes = 0;
-    TDM_TRY(walk_texts(r, value->n, NULL)); /* measures: each string is there */
-    if (!tdm_mul_size((size_t)value->n, sizeof *texts, &bytes)) {
-        return fail_short(r, "an array");
-    }
-    texts = tdm_arena_alloc(&r->gguf->arena, bytes > 0 ? bytes : 1, sizeof *texts);
-    if (texts == NULL) {
-        return tdm_fail_nomem(r->err, "a GGUF string array");
-    }
-    r->at = start;
-    value->texts = texts;
-    return walk_texts(r, value->n, texts);
-}
-
 static tdm_status read_value(gguf_reader *r, tdm_gguf_value *value) {
     TDM_TRY(read_type(r, &value->type));
     if (value->type == TDM_GGUF_STRING) {
@@ -258,9 +237,6 @@ static tdm_status read_value(gguf_reader *r, tdm_gguf_value *value) {
     }
     TDM_TRY(read_array_head(r, &value->item_type, &value->n));
     value->data = &r->data[r->at];
-    if (value->item_type == TDM_GGUF_STRING) {
-        return read_text_array(r, value);
-    }
     return value->item_type == TDM_GGUF_ARRAY ? skip_nested(r, value->n)
                                               : skip_flat(r, value->item_type, value->n);
 }

@@ -75,19 +75,22 @@ bool tdm_gguf_get_text(const tdm_gguf *gguf, const char *key, tdm_gguf_text *out
 /* Arrays. n is set and the element type returned through out_type; false when absent or not an
  * array. */
 bool tdm_gguf_array(const tdm_gguf *gguf, const char *key, tdm_gguf_type *out_type, size_t *out_n);
-/* Element idx < n of an array; strings are indexed at parse time, so that this is O(1). Elements of
- * a bool array are read as integers 0 and 1; no other type converts. */
+/* Element idx < n of an array; strings are found by walking over those in front. Elements of a bool
+ * array are read as integers 0 and 1; no other type converts. */
 bool tdm_gguf_array_text(const tdm_gguf *gguf, const char *key, size_t idx, tdm_gguf_text *out);
 bool tdm_gguf_array_i64(const tdm_gguf *gguf, const char *key, size_t idx, int64_t *out);
 bool tdm_gguf_array_f64(const tdm_gguf *gguf, const char *key, size_t idx, double *out);
-/* For long loops over one array: a handle that skips the search by key. */
+/* For long loops over one array: a handle that skips the search by key, and, for strings in
+ * ascending order, the walk. */
 typedef struct tdm_gguf_array_ref {
     const struct tdm_gguf_value *value;
     tdm_gguf_type type;
     size_t n;
+    size_t next; /* the string that lies at next_at */
+    const uint8_t *next_at;
 } tdm_gguf_array_ref;
 bool tdm_gguf_array_find(const tdm_gguf *gguf, const char *key, tdm_gguf_array_ref *out);
-bool tdm_gguf_ref_text(const tdm_gguf_array_ref *ref, size_t idx, tdm_gguf_text *out);
+bool tdm_gguf_ref_text(tdm_gguf_array_ref *ref, size_t idx, tdm_gguf_text *out);
 bool tdm_gguf_ref_i64(const tdm_gguf_array_ref *ref, size_t idx, int64_t *out);
 bool tdm_gguf_ref_f64(const tdm_gguf_array_ref *ref, size_t idx, double *out);
 

@@ -188,9 +188,7 @@ bool tdm_gguf_array_find(const tdm_gguf *gguf, const char *key, tdm_gguf_array_r
     if (value == NULL || value->type != TDM_GGUF_ARRAY) {
         return false;
     }
-    out->value = value;
-    out->type = value->item_type;
-    out->n = (size_t)value->n;
+    *out = (tdm_gguf_array_ref){value, value->item_type, (size_t)value->n, 0, value->data};
     return true;
 }
 
@@ -204,14 +202,20 @@ bool tdm_gguf_array(const tdm_gguf *gguf, const char *key, tdm_gguf_type *out_ty
     return true;
 }
 
-bool tdm_gguf_ref_text(const tdm_gguf_array_ref *ref, size_t idx, tdm_gguf_text *out) {
-    const uint8_t *at = NULL;
+/* The parser has walked over all of them, so that each is inside the file. */
+bool tdm_gguf_ref_text(tdm_gguf_array_ref *ref, size_t idx, tdm_gguf_text *out) {
     if (ref->type != TDM_GGUF_STRING || idx >= ref->n) {
         return false;
     }
-    at = ref->value->texts[idx];
-    out->data = (const char *)at + 8;
-    out->len = (size_t)tdm_gguf_load_u64(at);
+    if (idx < ref->next) {
+        ref->next = 0;
+        ref->next_at = ref->value->data;
+    }
+    for (; ref->next <= idx; ref->next++) {
+        out->data = (const char *)ref->next_at + 8;
+        out->len = (size_t)tdm_gguf_load_u64(ref->next_at);
+        ref->next_at += 8 + out->len; /* bounded: see above */
+    }
     return true;
 }
 

@@ -10,10 +10,9 @@
 /* A metadata value, where it lies in the file. */
 typedef struct tdm_gguf_value {
     tdm_gguf_type type;
-    tdm_gguf_type item_type;     /* of an array */
-    const uint8_t *data;         /* scalar; string's bytes; array's first element */
-    uint64_t n;                  /* string: bytes; array: elements */
-    const uint8_t *const *texts; /* array of strings: where each length prefix lies */
+    tdm_gguf_type item_type; /* of an array */
+    const uint8_t *data;     /* scalar; string's bytes; array's first element */
+    uint64_t n;              /* string: bytes; array: elements */
 } tdm_gguf_value;
 
 typedef struct tdm_gguf_kv {

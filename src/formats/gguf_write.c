@@ -106,9 +106,11 @@ static void put_copied_array(tdm_gguf_writer *writer, const tdm_gguf_value *valu
         put(writer, value->data, bytes);
         return;
     }
+    const uint8_t *at = value->data;
     for (uint64_t i = 0; i < value->n; i++) {
-        const size_t len = (size_t)tdm_gguf_load_u64(value->texts[i]);
-        tdm_gguf_item_text(writer, (const char *)value->texts[i] + 8, len);
+        const size_t len = (size_t)tdm_gguf_load_u64(at);
+        tdm_gguf_item_text(writer, (const char *)at + 8, len);
+        at += 8 + len; /* bounded: the parser has walked over all of them */
     }
 }
 

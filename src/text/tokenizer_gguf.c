@@ -46,7 +46,7 @@ static bool text_is(const tdm_text_ref *text, const char *want) {
 #define EMPTY_NAME_MAX 32
 
 /* What all spellings take, each with its NUL. */
-static tdm_status measure_tokens(reader *r, const tdm_gguf_array_ref *list, size_t *out_bytes) {
+static tdm_status measure_tokens(reader *r, tdm_gguf_array_ref *list, size_t *out_bytes) {
     size_t bytes = 0;
     for (size_t i = 0; i < list->n; i++) {
         tdm_gguf_text text = {NULL, 0};
@@ -604,7 +604,7 @@ static tdm_status make_bytes(reader *r) {
     return TDM_OK;
 }
 
-static tdm_status read_merges(reader *r, const tdm_gguf_array_ref *list) {
+static tdm_status read_merges(reader *r, tdm_gguf_array_ref *list) {
     tdm_tokenizer *t = r->tokenizer;
     char joined[2 * TDM_TOKEN_BYTES_MAX];
     for (size_t i = 0; i < list->n; i++) {

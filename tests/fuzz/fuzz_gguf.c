@@ -39,7 +39,7 @@ static void check_tensors(const tdm_gguf *gguf, const uint8_t *data, size_t size
     }
 }
 
-static void check_array(const tdm_gguf_array_ref *ref, const uint8_t *data, size_t size) {
+static void check_array(tdm_gguf_array_ref *ref, const uint8_t *data, size_t size) {
     const size_t n = ref->n < 4096 ? ref->n : 4096;
     for (size_t i = 0; i < n; i++) {
         const size_t idx = i % 2 == 0 ? i : ref->n - 1 - i; /* both ends */

@@ -35,6 +35,9 @@ static void reads_the_small_file(void **state) {
     tdm_gguf_text text = {0};
     uint64_t n = 0;
     size_t idx = 0;
+    static const size_t ORDER[] = {2, 2, 1, 0, 2, 1};
+    static const size_t LENS[] = {1, 0, 2};
+    tdm_gguf_array_ref ref;
     (void)state;
     assert_int_equal(tdm_gguf_version(gguf), 3);
     assert_string_equal(tdm_gguf_architecture(gguf), "llama");
@@ -49,6 +52,12 @@ static void reads_the_small_file(void **state) {
     assert_true(tdm_gguf_array_text(gguf, "tokens", 1, &text));
     assert_int_equal(text.len, 0);
     assert_false(tdm_gguf_array_text(gguf, "tokens", 3, &text));
+    assert_true(tdm_gguf_array_find(gguf, "tokens", &ref));
+    for (size_t i = 0; i < SUPPORT_LEN(ORDER); i++) { /* a walk that skips, stays and goes back */
+        assert_true(tdm_gguf_ref_text(&ref, ORDER[i], &text));
+        assert_int_equal(text.len, LENS[ORDER[i]]);
+    }
+    assert_false(tdm_gguf_ref_text(&ref, 3, &text));
     assert_int_equal(tdm_gguf_n_tensors(gguf), 2);
     assert_true(tdm_gguf_find_tensor(gguf, "a", &idx));
     view = tdm_gguf_tensor_view(gguf, idx);
