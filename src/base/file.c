@@ -244,6 +244,19 @@ static void system_need(void *ctx, const uint8_t *data, size_t bytes) {
     }
 }
 
+static void system_fetch(void *ctx, const uint8_t *data, size_t bytes) {
+    const size_t in_page = (uintptr_t)data % (uintptr_t)sysconf(_SC_PAGESIZE);
+    (void)ctx;
+    if (bytes > 0) { /* with the pages that it touches: they are of the same mapping */
+        (void)madvise((void *)((uintptr_t)data - in_page), bytes + in_page, MADV_WILLNEED);
+    }
+}
+
+static void system_scatter(void *ctx, const uint8_t *data, size_t bytes, bool is_scattered) {
+    (void)ctx;
+    advise(data, bytes, is_scattered ? MADV_RANDOM : MADV_NORMAL);
+}
+
 static tdm_status system_sync_folder(void *ctx, const char *folder, tdm_error *err) {
     const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     tdm_status status = TDM_OK;
@@ -364,6 +377,8 @@ static const tdm_fs SYSTEM_FS = {
     .forget = system_forget,
     .enlarge = system_enlarge,
     .need = system_need,
+    .fetch = system_fetch,
+    .scatter = system_scatter,
     .close = system_close,
     .rename = system_rename,
     .unlink = system_unlink,

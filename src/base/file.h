@@ -43,6 +43,11 @@ typedef struct tdm_fs {
     void (*enlarge)(void *ctx, const uint8_t *data, size_t bytes);
     /* All of it will be read soon: its pages are fetched and entered now. */
     void (*need)(void *ctx, const uint8_t *data, size_t bytes);
+    /* The same without entering: a reader that comes later finds them in memory. */
+    void (*fetch)(void *ctx, const uint8_t *data, size_t bytes);
+    /* A mapping will be read here and there, so that nothing around what is read is fetched; or in
+     * order again, as every mapping is at first. */
+    void (*scatter)(void *ctx, const uint8_t *data, size_t bytes, bool is_scattered);
     void (*close)(void *ctx, tdm_file *file);
     /* A file takes the name of another; a folder needs a name that is free. */
     tdm_status (*rename)(void *ctx, const char *from, const char *to, tdm_error *err);

@@ -544,6 +544,17 @@ static void sim_need(void *ctx, const uint8_t *data, size_t bytes) {
     (void)bytes;
 }
 
+static void sim_fetch(void *ctx, const uint8_t *data, size_t bytes) {
+    (void)ctx;
+    (void)data;
+    (void)bytes;
+}
+
+static void sim_scatter(void *ctx, const uint8_t *data, size_t bytes, bool is_scattered) {
+    sim_fetch(ctx, data, bytes);
+    (void)is_scattered;
+}
+
 static bool sim_exists(void *ctx, const char *path, bool *out_is_folder) {
     char name[TDM_PATH_MAX];
     if (normalise(name, path, NULL) != TDM_OK) {
@@ -613,6 +624,8 @@ tdm_status tdm_fs_sim_create(tdm_fs_sim **out_sim, const tdm_alloc *alloc, tdm_e
         .forget = sim_forget,
         .enlarge = sim_enlarge,
         .need = sim_need,
+        .fetch = sim_fetch,
+        .scatter = sim_scatter,
         .close = sim_close,
         .rename = sim_rename,
         .unlink = sim_unlink,

@@ -64,6 +64,10 @@ typedef struct tdm_checkpoint_digest {
 void tdm_checkpoint_digest_take(const tdm_checkpoint *checkpoint, tdm_checkpoint_digest *out);
 /* Little of the files will be read soon: their pages may leave memory. They read as before. */
 void tdm_checkpoint_forget(const tdm_checkpoint *checkpoint);
+/* The files will be read here and there; or in order again, as they are at first. */
+void tdm_checkpoint_scatter(const tdm_checkpoint *checkpoint, bool is_scattered);
+/* The files, borrowed; NULL past the last. */
+const tdm_blob *tdm_checkpoint_file(const tdm_checkpoint *checkpoint, size_t idx);
 /* What was odd but allowed (holes, trailing bytes), one sentence each. */
 size_t tdm_checkpoint_n_warnings(const tdm_checkpoint *checkpoint);
 const char *tdm_checkpoint_warning(const tdm_checkpoint *checkpoint, size_t idx);

@@ -57,3 +57,16 @@ void tdm_checkpoint_forget(const tdm_checkpoint *checkpoint) {
         }
     }
 }
+
+void tdm_checkpoint_scatter(const tdm_checkpoint *checkpoint, bool is_scattered) {
+    for (size_t i = 0; i < checkpoint->n_parts; i++) {
+        const tdm_blob *blob = &checkpoint->parts[i].blob;
+        if (blob->data != NULL && blob->fs->scatter != NULL) {
+            blob->fs->scatter(blob->fs->ctx, blob->data, blob->bytes, is_scattered);
+        }
+    }
+}
+
+const tdm_blob *tdm_checkpoint_file(const tdm_checkpoint *checkpoint, size_t idx) {
+    return idx < checkpoint->n_parts ? &checkpoint->parts[idx].blob : NULL;
+}
