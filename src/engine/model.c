@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening and closing a model: checkpoint, config, graph, tokenizer and template in that order,
+ * Opening and closing a model: checkpoint, config, tokenizer and template, graph in that order,
  * given back in reverse (spec/systems.md 16: the graph goes before the weights that it borrows). A
  * tokenizer or template that this build cannot read does not stop the weights from being used by
  * ids; the reason is kept and told when text is asked for. */
 #include "engine/model_priv.h"
 
-#include "base/buf.h"
+#include "base/arith.h"
+#include "base/system.h"
 #include "base/thread.h"
 #include "model/model.h"
 #include "text/tokenizer_image.h"
@@ -110,6 +111,7 @@ static void open_caches(tdm_model *model, const tdm_model_options *options) {
     if (options->panel_cache == NULL) {
         return;
     }
+    tdm_checkpoint_scatter(model->checkpoint, true); /* samples of it are read */
     tdm_checkpoint_digest_take(model->checkpoint, &digest);
     if (layout != NULL) {
         model->panels =
@@ -122,6 +124,95 @@ static void open_caches(tdm_model *model, const tdm_model_options *options) {
     }
 }
 
+static bool has_panels(const tdm_model *model) {
+    return model->panels != NULL && tdm_panel_cache_is_used(model->panels);
+}
+
+/* ---- reading ahead ---- */
+
+/* Larger files may be more than memory has room for: their pages come when they are read. */
+#define FETCH_BYTES_SURE ((size_t)1 << 30)
+#define FETCH_TENSOR_BYTES_MAX ((size_t)1 << 16)
+
+static void stop_fetch(tdm_model *model) {
+    tdm_fetch_stop(model->fetch);
+    tdm_mem_free(model->alloc, model->ranges, model->ranges_cap * sizeof *model->ranges);
+    model->fetch = NULL;
+    model->ranges = NULL;
+    model->n_ranges = 0;
+}
+
+/* Within ranges_cap. */
+static void add_range(tdm_model *model, const tdm_blob *file, const void *data, size_t bytes,
+                      tdm_fetch_how how) {
+    model->ranges[model->n_ranges++] = (tdm_fetch_range){file->fs, data, bytes, how};
+}
+
+static void add_kept(tdm_model *model, const tdm_panel_cache *cache) {
+    const tdm_blob *file = cache != NULL ? tdm_panel_cache_file(cache) : NULL;
+    if (file != NULL) {
+        add_range(model, file, file->data, file->bytes, TDM_FETCH_ENTER);
+    }
+}
+
+/* The rows in the middle of a tensor, of which a backend packs a panel again to compare. */
+static void add_middle(tdm_model *model, const tdm_blob *file, const tdm_tensor_view *view) {
+    const size_t row_bytes = view->bytes / (size_t)view->dims[0];
+    const size_t half = view->bytes / 2;
+    const size_t begin = half > 8 * row_bytes ? half - 8 * row_bytes : 0; /* bounded: by bytes */
+    const size_t left = view->bytes - begin;
+    const size_t bytes = row_bytes < left / 24 ? 24 * row_bytes : left; /* bounded: likewise */
+    add_range(model, file, (const uint8_t *)view->data + begin, bytes, TDM_FETCH_ASK);
+}
+
+/* All of the checkpoint, to be packed; or what is read of it beside panels: small tensors, which
+ * nobody packs, and samples of the others. */
+static void add_checkpoint(tdm_model *model, size_t n_files, bool is_whole) {
+    const tdm_checkpoint *checkpoint = model->checkpoint;
+    for (size_t i = 0; is_whole && i < n_files; i++) {
+        const tdm_blob *file = tdm_checkpoint_file(checkpoint, i);
+        add_range(model, file, file->data, file->bytes, TDM_FETCH_PASS);
+    }
+    for (size_t i = 0; !is_whole && i < tdm_checkpoint_n_tensors(checkpoint); i++) {
+        const tdm_checkpoint_tensor *tensor = tdm_checkpoint_tensor_at(checkpoint, i);
+        const tdm_blob *file = tdm_checkpoint_file(checkpoint, tensor->file_idx);
+        if (tensor->view.bytes <= FETCH_TENSOR_BYTES_MAX) {
+            add_range(model, file, tensor->view.data, tensor->view.bytes, TDM_FETCH_ASK);
+        } else if (tensor->view.rank == 2) {
+            add_middle(model, file, &tensor->view);
+        }
+    }
+}
+
+/* What the load will read from front to back is fetched ahead of it: panels and tables from their
+ * files, to stay entered, or the checkpoint. Otherwise samples of the checkpoint are read. */
+static tdm_status start_fetch(tdm_model *model, tdm_error *err) {
+    const bool is_warm = has_panels(model);
+    size_t n_files = 0;
+    size_t bytes = 0;
+    tdm_checkpoint_scatter(model->checkpoint, is_warm);
+    while (tdm_checkpoint_file(model->checkpoint, n_files) != NULL) {
+        n_files++;
+    }
+    model->ranges_cap = n_files + tdm_checkpoint_n_tensors(model->checkpoint) + 2;
+    model->ranges = tdm_mem_calloc(model->alloc, model->ranges_cap, sizeof *model->ranges);
+    if (model->ranges == NULL) {
+        return tdm_fail_nomem(err, "reading ahead");
+    }
+    add_checkpoint(model, is_warm ? 0 : n_files, !is_warm);
+    add_kept(model, model->tables);
+    if (is_warm) {
+        add_kept(model, model->panels);
+    }
+    for (size_t i = 0; i < model->n_ranges; i++) {
+        bytes += model->ranges[i].bytes; /* bounded: all are mapped */
+    }
+    if (bytes > FETCH_BYTES_SURE && bytes > tdm_memory_available() / 2) {
+        return TDM_OK;
+    }
+    return tdm_fetch_start(&model->fetch, model->alloc, model->ranges, model->n_ranges, err);
+}
+
 /* Packed weights from their file, or packed now and saved. A file that turns out to be of other
  * weights taints all that came from it: then once more from the beginning. */
 static tdm_status load_graph(tdm_model *model, const tdm_graph_options *options, tdm_error *err) {
@@ -132,9 +223,13 @@ static tdm_status load_graph(tdm_model *model, const tdm_graph_options *options,
     if (status == TDM_OK && model->panels != NULL && tdm_panel_cache_is_refused(model->panels)) {
         model->graph->ops->destroy(model->graph);
         model->graph = NULL;
+        stop_fetch(model);
         tdm_panel_cache_restart(model->panels);
-        status = tdm_graph_create(&model->graph, model->checkpoint, &model->config, model->backend,
-                                  options, err);
+        status = start_fetch(model, err);
+        if (status == TDM_OK) {
+            status = tdm_graph_create(&model->graph, model->checkpoint, &model->config,
+                                      model->backend, options, err);
+        }
     }
     model->backend->panels = NULL;
     if (status == TDM_OK && model->panels != NULL) {
@@ -153,9 +248,8 @@ typedef struct load_watch {
 static bool layer_done(void *arg, int32_t done, int32_t all) {
     const load_watch *watch = arg;
     const tdm_model_options *options = watch->options;
-    const tdm_model *model = watch->model;
-    if (model->panels == NULL || !tdm_panel_cache_is_used(model->panels)) {
-        tdm_checkpoint_forget(model->checkpoint);
+    if (!has_panels(watch->model)) {
+        tdm_checkpoint_forget(watch->model->checkpoint);
     }
     return options->progress != NULL && options->progress(options->progress_arg, done, all);
 }
@@ -174,7 +268,6 @@ static tdm_status open_graph(tdm_model *model, const tdm_model_options *options,
                                       model->backend, &graph_options, err));
         model->graph = tdm_graph_plan_graph(model->plan);
     } else {
-        open_caches(model, options);
         TDM_TRY(load_graph(model, &graph_options, err));
     }
     TDM_TRY(compose(model, options, err));
@@ -228,6 +321,7 @@ static tdm_status open_tokenizer(tdm_model *model) {
         if (status == TDM_OK) {
             return TDM_OK;
         }
+        stop_fetch(model);
         tdm_panel_cache_restart(model->tables);
     }
     const tdm_status status = tdm_tokenizer_open(&model->tokenizer, model->alloc, model->checkpoint,
@@ -261,33 +355,6 @@ static tdm_status open_text(tdm_model *model, tdm_error *err) {
     return open_templates(model, err);
 }
 
-/* The text side on this thread; the pages of packed weights on another, where there is one. */
-typedef struct rest_run {
-    tdm_model *model;
-    tdm_status status;
-    tdm_error *err;
-} rest_run;
-
-static void rest_member(void *arg, int32_t idx, int32_t n_members) {
-    rest_run *run = arg;
-    if (idx == 0) {
-        run->status = open_text(run->model, run->err);
-    }
-    if (idx == n_members - 1 && run->model->panels != NULL) {
-        tdm_panel_cache_need(run->model->panels);
-    }
-}
-
-static tdm_status open_rest(tdm_model *model, tdm_error *err) {
-    rest_run run = {model, TDM_OK, err};
-    if (model->panels != NULL && model->backend->team != NULL) {
-        tdm_team_run(model->backend->team, rest_member, &run);
-    } else {
-        rest_member(&run, 0, 1);
-    }
-    return run.status;
-}
-
 static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model_options *options,
                              bool is_plan, tdm_error *err) {
     const tdm_checkpoint_options checkpoint_options = {.log = &model->log,
@@ -301,13 +368,22 @@ static tdm_status open_parts(tdm_model *model, const char *path, const tdm_model
     TDM_TRY(tdm_checkpoint_open(&model->checkpoint, model->alloc, path, &checkpoint_options, e));
     TDM_TRY(tdm_model_config_read(&model->config, model->checkpoint, e));
     TDM_TRY(tdm_generation_config_read(&model->generation_config, model->checkpoint, e));
+    if (!is_plan) {
+        open_caches(model, options);
+        TDM_TRY(start_fetch(model, e));
+    }
+    TDM_TRY(open_text(model, e)); /* while weights are on their way */
     TDM_TRY(open_graph(model, options, is_plan, e));
-    TDM_TRY(open_rest(model, e));
+    if (!has_panels(model)) {
+        stop_fetch(model); /* the checkpoint has been read */
+    }
+    tdm_checkpoint_scatter(model->checkpoint, false); /* weights that nobody packs lie there */
     tdm_checkpoint_forget(model->checkpoint); /* what was read to pack weights and copy words */
     return TDM_OK;
 }
 
 static void close_parts(tdm_model *model) {
+    stop_fetch(model);
     tdm_embed_config_close(model->embed);
     tdm_buf_deinit(&model->embed_prompt);
     tdm_chat_templates_destroy(model->chat_templates);

@@ -4,6 +4,7 @@
 #ifndef TDM_ENGINE_MODEL_PRIV_H
 #define TDM_ENGINE_MODEL_PRIV_H
 
+#include "base/fetch.h"
 #include "engine/chat_templates.h"
 #include "engine/composition.h"
 #include "engine/engine.h"
@@ -20,8 +21,11 @@ struct tdm_model {
     tdm_generation_config generation_config;
     tdm_backend *backend;
     tdm_graph *graph;
-    tdm_panel_cache *panels;  /* NULL: none; its file outlives the graph */
-    tdm_panel_cache *tables;  /* likewise of the tokenizer's tables */
+    tdm_panel_cache *panels; /* NULL: none; its file outlives the graph */
+    tdm_panel_cache *tables; /* likewise of the tokenizer's tables */
+    tdm_fetch *fetch;        /* reads files ahead; stopped before any of them goes */
+    tdm_fetch_range *ranges; /* [ranges_cap] what it reads */
+    size_t n_ranges, ranges_cap;
     tdm_graph_plan *plan;     /* graph is its: there are no weights, nothing may be computed */
     tdm_tokenizer *tokenizer; /* NULL: the checkpoint has none, or tokenizer_error says why */
     tdm_error tokenizer_error;

@@ -12,8 +12,6 @@
 #include <string.h>
 
 #define TEMPORARIES 4
-/* Larger files may be more than memory has, or mostly experts: pages come when they are read. */
-#define NEED_BYTES_MAX ((size_t)1 << 30)
 #define STALE_NS INT64_C(86400000000000)
 #define SUFFIX ".panels"
 
@@ -192,11 +190,8 @@ bool tdm_panel_cache_is_used(const tdm_panel_cache *cache) {
     return cache->file.n > 0;
 }
 
-void tdm_panel_cache_need(const tdm_panel_cache *cache) {
-    const tdm_fs *fs = cache->options.fs;
-    if (cache->file.n > 0 && cache->blob.bytes <= NEED_BYTES_MAX) {
-        fs->need(fs->ctx, cache->blob.data, cache->blob.bytes);
-    }
+const tdm_blob *tdm_panel_cache_file(const tdm_panel_cache *cache) {
+    return cache->file.n > 0 ? &cache->blob : NULL;
 }
 
 void tdm_panel_cache_close(tdm_panel_cache *cache) {

@@ -53,9 +53,8 @@ void tdm_panel_cache_restart(tdm_panel_cache *cache);
 void tdm_panel_cache_save(tdm_panel_cache *cache);
 /* Whether the weights are the file's. */
 bool tdm_panel_cache_is_used(const tdm_panel_cache *cache);
-/* Enters the file's pages, so that the first token need not: for files that are soon read whole.
- * Threads: any, while nothing else is done with the cache. */
-void tdm_panel_cache_need(const tdm_panel_cache *cache);
+/* The file, while it is used: for whoever fetches it ahead. NULL: none is. */
+const tdm_blob *tdm_panel_cache_file(const tdm_panel_cache *cache);
 /* NULL-safe. */
 void tdm_panel_cache_close(tdm_panel_cache *cache);
 

@@ -140,7 +140,7 @@ static size_t load_from(rig *r, const char *folder, size_t fail_at, bool is_deat
     assert_int_equal(tdm_panel_cache_is_used(cache), n > 0);
     assert_true(n == 0 || n == N_WEIGHTS);
     tdm_panel_cache_save(cache);
-    tdm_panel_cache_need(cache);
+    assert_true((tdm_panel_cache_file(cache) != NULL) == (n > 0));
     tdm_fs_sim_fail_at(r->sim, 0);
     tdm_panel_cache_close(cache);
     tdm_checkpoint_close(checkpoint);
