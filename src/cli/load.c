@@ -17,6 +17,7 @@
 typedef struct progress {
     const tdm_cli *cli;
     int64_t start_ns;
+    uint64_t bytes; /* of the files; 0: unknown */
     bool is_json, is_shown;
     bool is_drawn; /* a line on the terminal must be wiped */
 } progress;
@@ -24,6 +25,54 @@ typedef struct progress {
 static void put_err(const char *text) {
     ssize_t n = write(STDERR_FILENO, text, strlen(text));
     (void)n; /* progress that cannot be written is not missed */
+}
+
+void tdm_cli_load_line(char *out, size_t out_bytes, int32_t done, int32_t all, uint64_t bytes,
+                       int64_t ns) {
+    const double share = all > 0 ? (double)done / (double)all : 0.0;
+    const double mb = (double)bytes * 1e-6;
+    if (bytes == 0 || ns <= 0) {
+        (void)snprintf(out, out_bytes, "\rloading %3d%%", (int)(100.0 * share));
+        return;
+    }
+    (void)snprintf(out, out_bytes, "\rloading %3d%%, %.0f of %.0f MB, %.0f MB/s   ",
+                   (int)(100.0 * share), share * mb, mb, share * mb / ((double)ns * 1e-9));
+}
+
+/* Adds the length of a file of weights. */
+typedef struct weighing {
+    const char *folder;
+    uint64_t bytes;
+} weighing;
+
+static void weigh(void *arg, const char *name, bool is_folder) {
+    weighing *w = arg;
+    const size_t len = strlen(name);
+    char path[TDM_PATH_MAX];
+    tdm_blob blob;
+    if (!is_folder && len > 12 && strcmp(name + len - 12, ".safetensors") == 0 &&
+        tdm_path_join(path, sizeof path, w->folder, name, NULL) == TDM_OK &&
+        tdm_blob_open(&blob, NULL, path, NULL) == TDM_OK) {
+        w->bytes += blob.bytes; /* bounded: no disk is so large */
+        tdm_blob_close(&blob);
+    }
+}
+
+/* What a load of path reads, as far as names say; 0: unknown. */
+static uint64_t bytes_of(const char *path) {
+    const tdm_fs *fs = tdm_fs_system();
+    weighing w = {path, 0};
+    tdm_blob blob;
+    bool is_folder = false;
+    if (fs->exists(fs->ctx, path, &is_folder) && is_folder) {
+        return fs->list(fs->ctx, path, weigh, &w, NULL) == TDM_OK ? w.bytes : 0;
+    }
+    if (strstr(tdm_path_name(path), "-of-") == NULL && /* the first of several */
+        tdm_blob_open(&blob, fs, path, NULL) == TDM_OK) {
+        w.bytes = blob.bytes;
+        tdm_blob_close(&blob);
+    }
+    return w.bytes;
 }
 
 static bool show_progress(void *arg, int32_t done, int32_t all) {
@@ -36,7 +85,7 @@ static bool show_progress(void *arg, int32_t done, int32_t all) {
                        (int)all);
         put_err(line);
     } else if (p->is_shown && now - p->start_ns > QUIET_NS) {
-        (void)snprintf(line, sizeof line, "\rloading %d%%", all > 0 ? (int)(100 * done / all) : 0);
+        tdm_cli_load_line(line, sizeof line, done, all, p->bytes, now - p->start_ns);
         put_err(line);
         p->is_drawn = true;
     }
@@ -79,6 +128,7 @@ tdm_status tdm_cli_open_model(tdm_cli *cli, const char *name, const tdm_model_op
     p.is_json = how != NULL && strcmp(how, "json") == 0;
     p.is_shown = !p.is_json && (how == NULL || strcmp(how, "none") != 0) &&
                  cli->env->is_terminal_err && !cli->is_quiet;
+    p.bytes = p.is_shown ? bytes_of(path) : 0;
     if (options != NULL) {
         own = *options;
     } else {
@@ -101,7 +151,7 @@ tdm_status tdm_cli_open_model(tdm_cli *cli, const char *name, const tdm_model_op
         status = tdm_fail(err, TDM_E_CANCELLED, "interrupted while loading");
     }
     if (p.is_drawn) {
-        put_err("\r            \r");
+        put_err("\r                                                          \r");
     }
     return status;
 }

@@ -15,6 +15,11 @@ TDM_NODISCARD tdm_status tdm_cli_open_model(tdm_cli *cli, const char *name,
                                             const tdm_model_options *options, tdm_model **out_model,
                                             tdm_error *err);
 
+/* The line of progress after ns, as a terminal gets it: layers made ready, and with them their share
+ * of bytes, 0 where the files' length is unknown. */
+void tdm_cli_load_line(char *out, size_t out_bytes, int32_t done, int32_t all, uint64_t bytes,
+                       int64_t ns);
+
 /* The text side of a checkpoint: no weight is touched. */
 typedef struct tdm_cli_text {
     tdm_checkpoint *checkpoint;
