@@ -14,13 +14,11 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#if defined(__has_include)
-#if __has_include(<histedit.h>)
+/* The build's word, which looked for the library and not for its header alone. */
+#if defined(TDM_HAS_EDIT)
 #define HAS_LIBEDIT 1
 #include <histedit.h>
-#endif
-#endif
-#ifndef HAS_LIBEDIT
+#else
 #define HAS_LIBEDIT 0
 #endif
 

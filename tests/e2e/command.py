@@ -17,6 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 BUILD = os.environ.get("TDM_BINARY_DIR", os.path.join(ROOT, "build", "release"))
 IS_SANITIZED = bool(os.environ.get("TDM_SANITIZE"))
 TANDEM = os.path.join(BUILD, "tandem")
+# What runs a command that was built for another processor, with its arguments.
+EMULATOR = os.environ.get("TDM_EMULATOR", "").split()
 GOLDENS = os.path.join(ROOT, "tests", "data", "goldens")
 STARTER = os.path.join(
     os.environ.get("TANDEM_MODELS") or os.path.join(
@@ -62,7 +64,7 @@ CACHE = tempfile.TemporaryDirectory(prefix="tandem-test-")
 def tandem(*arguments, stdin=b"", env=None):
     """Runs the command to its end."""
     start = time.monotonic()
-    done = subprocess.run([TANDEM] + [str(a) for a in arguments], input=stdin, check=False,
+    done = subprocess.run(EMULATOR + [TANDEM] + [str(a) for a in arguments], input=stdin, check=False,
                           capture_output=True, timeout=SECONDS_MAX,
                           env={**os.environ, "XDG_CACHE_HOME": CACHE.name, **(env or {})})
     return Result(done.returncode, done.stdout, done.stderr, time.monotonic() - start)

@@ -130,11 +130,11 @@ class Deps(unittest.TestCase):
                     if os.path.exists(place + tool):
                         os.symlink(place + tool, os.path.join(folder, tool))
                         break
-            status, out, _ = script("deps", "--list", "--dev", PATH=folder)
+            status, out, _ = script("deps", "--list", "--dev", "--arm64", PATH=folder)
         self.assertEqual(status, 1)
         missing = out.split()
         for package in ("gcc", "cmake", "ninja-build", "libyajl-dev", "libpcre2-dev", "python3-pip",
-                        "libcmocka-dev", "clang-format-14"):
+                        "libcmocka-dev", "clang-format-14", "gcc-aarch64-linux-gnu", "qemu-user"):
             self.assertIn(package, missing)
 
     def test_unknown_argument(self):
