@@ -167,7 +167,8 @@ static tdm_status probe_arithmetic(probe_job *job, const char *isa, int32_t n_th
 
 /* Every set that the machine has, then memory with the best of them. */
 static tdm_status probe_threads(probe_job *job, int32_t n_threads, tdm_error *err) {
-    static const char *const SETS[] = {"scalar", "avx2", "avxvnni", "avx512", "amx", "best"};
+    static const char *const SETS[] = {"scalar", "avx2", "avxvnni",  "avx512",
+                                       "amx",    "neon", "neon-dot", "best"};
     tdm_status status = TDM_OK;
     for (size_t i = 0; i < sizeof SETS / sizeof SETS[0] && status == TDM_OK; i++) {
         const bool is_last = i + 1 == sizeof SETS / sizeof SETS[0];

@@ -138,8 +138,9 @@ const tdm_option_row TDM_OPTIONS[TDM_OPT_COUNT] = {
                             "physical cores", "threads that compute"),
     [TDM_OPT_THREADS_LIST] =
         INTS('t', "threads", BIT(BENCH), 1, 256, "physical cores", "threads that compute"),
-    [TDM_OPT_ISA] = CHOICE(0, "isa", "scalar|avx2|avxvnni|avx512|amx|neon", LOAD, "best there is",
-                           "instruction set; one that the machine lacks is refused"),
+    [TDM_OPT_ISA] =
+        CHOICE(0, "isa", "scalar|avx2|avxvnni|avx512|amx|neon|neon-dot", LOAD, "best there is",
+               "instruction set; one that the machine lacks is refused"),
     [TDM_OPT_TIER] = CHOICE(0, "tier", "reference|exact|fast", RUN | SIZE, "fast", "arithmetic"),
     [TDM_OPT_DEVICE] = TEXT(0, "device", "cpu|cuda[:N]", LOAD, "cpu", "where to compute"),
     [TDM_OPT_KV] = TEXT(0, "kv", "f32|bf16", RUN | BIT(FIT), "bf16 in fast, else f32",

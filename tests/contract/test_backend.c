@@ -76,13 +76,41 @@ static void amx_fast(void **state) {
     run_one(TDM_CPU_ISA_AMX, TDM_TIER_FAST, false);
 }
 
+static void neon_exact(void **state) {
+    (void)state;
+    run_one(TDM_CPU_ISA_NEON, TDM_TIER_EXACT, false);
+}
+
+static void neon_fast(void **state) {
+    (void)state;
+    run_one(TDM_CPU_ISA_NEON, TDM_TIER_FAST, false);
+}
+
+static void neon_fast_mapped(void **state) {
+    (void)state;
+    run_one(TDM_CPU_ISA_NEON, TDM_TIER_FAST, true);
+}
+
+/* The exact tier is NEON's: only int8 products are its own. */
+static void neon_dot_fast(void **state) {
+    (void)state;
+    run_one(TDM_CPU_ISA_NEON_DOT, TDM_TIER_FAST, false);
+}
+
+static void neon_dot_fast_mapped(void **state) {
+    (void)state;
+    run_one(TDM_CPU_ISA_NEON_DOT, TDM_TIER_FAST, true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scalar_reference),   cmocka_unit_test(scalar_fast),
         cmocka_unit_test(avx2_exact),         cmocka_unit_test(avx2_fast),
         cmocka_unit_test(avx2_fast_mapped),   cmocka_unit_test(avx512_fast),
         cmocka_unit_test(avx512_fast_mapped), cmocka_unit_test(avxvnni_fast),
-        cmocka_unit_test(amx_fast),
+        cmocka_unit_test(amx_fast),           cmocka_unit_test(neon_exact),
+        cmocka_unit_test(neon_fast),          cmocka_unit_test(neon_fast_mapped),
+        cmocka_unit_test(neon_dot_fast),      cmocka_unit_test(neon_dot_fast_mapped),
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

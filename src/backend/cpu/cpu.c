@@ -20,6 +20,9 @@ static const fill_fn FILLS[TDM_CPU_ISA_COUNT] = {
 #if defined(__x86_64__)
     [TDM_CPU_ISA_AVX2] = tdm_cpu_kernels_avx2,     [TDM_CPU_ISA_AVXVNNI] = tdm_cpu_kernels_avxvnni,
     [TDM_CPU_ISA_AVX512] = tdm_cpu_kernels_avx512, [TDM_CPU_ISA_AMX] = tdm_cpu_kernels_amx,
+#elif defined(__aarch64__)
+    [TDM_CPU_ISA_NEON] = tdm_cpu_kernels_neon,
+    [TDM_CPU_ISA_NEON_DOT] = tdm_cpu_kernels_neon_dot,
 #endif
 };
 
@@ -74,7 +77,6 @@ static tdm_status fail_isa(tdm_error *err, tdm_status code, const char *name, co
 
 static tdm_status isa_choose_named(tdm_cpu *cpu, const char *name, const tamper_hook *tamper,
                                    tdm_error *err) {
-    static const char *const NOT_BUILT[] = {"neon"};
     for (int i = 0; i < TDM_CPU_ISA_COUNT; ++i) {
         if (strcmp(name, tdm_cpu_isa_name((tdm_cpu_isa)i)) == 0) {
             const char *failed = NULL;
@@ -87,11 +89,6 @@ static tdm_status isa_choose_named(tdm_cpu *cpu, const char *name, const tamper_
                 return fail_isa(err, TDM_E_UNSUPPORTED, name, failed);
             }
             return TDM_OK;
-        }
-    }
-    for (size_t i = 0; i < sizeof NOT_BUILT / sizeof NOT_BUILT[0]; ++i) {
-        if (strcmp(name, NOT_BUILT[i]) == 0) {
-            return fail_isa(err, TDM_E_UNSUPPORTED, name, "not in this build");
         }
     }
     return fail_isa(err, TDM_E_ARG, name, "no such name");

@@ -10,13 +10,15 @@
 
 #include "base/alloc.h"
 
-/* Instruction sets, from low to high. */
+/* Instruction sets, from low to high; a machine has those of its own processor. */
 typedef enum tdm_cpu_isa {
     TDM_CPU_ISA_SCALAR,
-    TDM_CPU_ISA_AVX2,    /* AVX2 + FMA + F16C */
-    TDM_CPU_ISA_AVXVNNI, /* AVX-VNNI on top of it */
-    TDM_CPU_ISA_AVX512,  /* AVX2's with F, BW, DQ, VL and VNNI of AVX-512 on top */
-    TDM_CPU_ISA_AMX,     /* AVX-512's with tiles of int8 on top */
+    TDM_CPU_ISA_AVX2,     /* AVX2 + FMA + F16C */
+    TDM_CPU_ISA_AVXVNNI,  /* AVX-VNNI on top of it */
+    TDM_CPU_ISA_AVX512,   /* AVX2's with F, BW, DQ, VL and VNNI of AVX-512 on top */
+    TDM_CPU_ISA_AMX,      /* AVX-512's with tiles of int8 on top */
+    TDM_CPU_ISA_NEON,     /* what every 64-bit Arm processor has */
+    TDM_CPU_ISA_NEON_DOT, /* NEON's with int8 products by the dot instruction on top */
     TDM_CPU_ISA_COUNT
 } tdm_cpu_isa;
 

@@ -189,6 +189,9 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels);
 void tdm_cpu_kernels_avxvnni(tdm_cpu_kernels *kernels);
 void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels);
 void tdm_cpu_kernels_amx(tdm_cpu_kernels *kernels);
+#elif defined(__aarch64__)
+void tdm_cpu_kernels_neon(tdm_cpu_kernels *kernels);
+void tdm_cpu_kernels_neon_dot(tdm_cpu_kernels *kernels);
 #endif
 
 /* Where a value head finds its own in a row of the delta rule, and how one position's gates open:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which instruction sets processor and operating system advertise. Owns cpuid and the check that
- * the system saves the wide registers; whether an advertised instruction runs is proof.c's
+ * the system saves the wide registers, and on Arm what the kernel lists (AT_HWCAP); whether an advertised instruction runs is proof.c's
  * question. _GNU_SOURCE is for syscall. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -9,8 +9,10 @@
 #include "backend/cpu/cpu_priv.h"
 
 static const char *const ISA_NAMES[TDM_CPU_ISA_COUNT] = {
-    [TDM_CPU_ISA_SCALAR] = "scalar", [TDM_CPU_ISA_AVX2] = "avx2", [TDM_CPU_ISA_AVXVNNI] = "avxvnni",
-    [TDM_CPU_ISA_AVX512] = "avx512", [TDM_CPU_ISA_AMX] = "amx",
+    [TDM_CPU_ISA_SCALAR] = "scalar",     [TDM_CPU_ISA_AVX2] = "avx2",
+    [TDM_CPU_ISA_AVXVNNI] = "avxvnni",   [TDM_CPU_ISA_AVX512] = "avx512",
+    [TDM_CPU_ISA_AMX] = "amx",           [TDM_CPU_ISA_NEON] = "neon",
+    [TDM_CPU_ISA_NEON_DOT] = "neon-dot",
 };
 
 const char *tdm_cpu_isa_name(tdm_cpu_isa isa) {
@@ -88,6 +90,30 @@ bool tdm_cpu_isa_is_present(tdm_cpu_isa isa) {
         return facts.has_avx512;
     case TDM_CPU_ISA_AMX:
         return facts.has_amx && tiles_allow();
+    case TDM_CPU_ISA_NEON:
+    case TDM_CPU_ISA_NEON_DOT:
+    case TDM_CPU_ISA_COUNT:
+        break;
+    }
+    return false;
+}
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+
+bool tdm_cpu_isa_is_present(tdm_cpu_isa isa) {
+    const unsigned long has = getauxval(AT_HWCAP);
+    switch (isa) {
+    case TDM_CPU_ISA_SCALAR:
+        return true;
+    case TDM_CPU_ISA_NEON:
+        return (has & HWCAP_ASIMD) != 0;
+    case TDM_CPU_ISA_NEON_DOT:
+        return (has & HWCAP_ASIMD) != 0 && (has & HWCAP_ASIMDDP) != 0;
+    case TDM_CPU_ISA_AVX2:
+    case TDM_CPU_ISA_AVXVNNI:
+    case TDM_CPU_ISA_AVX512:
+    case TDM_CPU_ISA_AMX:
     case TDM_CPU_ISA_COUNT:
         break;
     }

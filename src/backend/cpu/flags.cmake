@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Instruction sets of single files. Nothing outside these folders may use them; create chooses at run time.
+# Sets of another processor are left out.
+get_target_property(cpu_sources tdm_${name} SOURCES)
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(FILTER cpu_sources EXCLUDE REGEX "/backend/cpu/(avx2|avxvnni|avx512|amx)/")
+endif()
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    list(FILTER cpu_sources EXCLUDE REGEX "/backend/cpu/neon/")
+endif()
+set_property(TARGET tdm_${name} PROPERTY SOURCES ${cpu_sources})
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     file(GLOB avx2_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx2/*.c)
     if(avx2_sources)
@@ -22,4 +31,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     file(GLOB amx_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/amx/*.c)
     set_source_files_properties(${amx_sources} PROPERTIES COMPILE_OPTIONS
         "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mamx-tile;-mamx-int8;-mamx-bf16")
+endif()
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    file(GLOB dot_sources ${PROJECT_SOURCE_DIR}/src/backend/cpu/neon/*_dot.c)
+    set_source_files_properties(${dot_sources} PROPERTIES COMPILE_OPTIONS "-march=armv8.2-a+dotprod")
 endif()
