@@ -119,8 +119,8 @@ TDM_INLINE void store_rows(const tdm_cpu_linear_job *job, int64_t row0, int64_t 
 }
 
 /* Four rows against n tokens (a constant) from tok0. opened NULL: each block is opened on the way. */
-TDM_INLINE void rows_tile(int form, int n, const tdm_cpu_linear_job *job, const open4 *opened,
-                          int64_t row0, int64_t n_rows, int64_t tok0) {
+TDM_INLINE void rows_tile(int form, int n, const tdm_cpu_linear_job *job, const tdm_weight *w,
+                          const open4 *opened, int64_t row0, int64_t n_rows, int64_t tok0) {
     const tdm_cpu_x8 *x8 = job->x8;
     float32x4_t acc[TOKENS];
     const int8_t *q[TOKENS];
@@ -130,12 +130,12 @@ TDM_INLINE void rows_tile(int form, int n, const tdm_cpu_linear_job *job, const 
         q[t] = x8->q + (tok0 + t) * x8->ld_q;
         xb[t] = x8->blocks + (tok0 + t) * x8->ld_blocks;
     }
-    for (int64_t b = 0; b < job->weight->n_in / 32; ++b) {
+    for (int64_t b = 0; b < w->n_in / 32; ++b) {
         if (opened != NULL) {
             block_tile(form, n, opened + b, q, xb, acc);
         } else {
             open4 block;
-            open_rows(form, job->weight, row0, b, &block);
+            open_rows(form, w, row0, b, &block);
             block_tile(form, n, &block, q, xb, acc);
         }
         for (int t = 0; t < n; ++t) {
@@ -150,23 +150,24 @@ TDM_INLINE void rows_tile(int form, int n, const tdm_cpu_linear_job *job, const 
 
 TDM_INLINE void rows(int form, const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                      int64_t tok0, int64_t tok1, void *scratch) {
-    const tdm_weight *w = job->weight;
+    const tdm_weight copy = *job->weight; /* whose numbers no store can change */
+    const tdm_weight *w = &copy;
     for (int64_t o = row0; o < row1; o += ROWS) {
         const int64_t n_rows = tdm_cpu_min(ROWS, row1 - o);
         open4 *opened = scratch;
         int64_t t = tok0;
         if (tok1 - tok0 == 1) {
-            rows_tile(form, 1, job, NULL, o, n_rows, t);
+            rows_tile(form, 1, job, w, NULL, o, n_rows, t);
             continue;
         }
         for (int64_t b = 0; b < w->n_in / 32; ++b) {
             open_rows(form, w, o, b, opened + b);
         }
         for (; t + TOKENS <= tok1; t += TOKENS) {
-            rows_tile(form, TOKENS, job, opened, o, n_rows, t);
+            rows_tile(form, TOKENS, job, w, opened, o, n_rows, t);
         }
         for (; t < tok1; ++t) {
-            rows_tile(form, 1, job, opened, o, n_rows, t);
+            rows_tile(form, 1, job, w, opened, o, n_rows, t);
         }
     }
 }
