@@ -11,6 +11,11 @@ endif()
 
 # No FMA contraction unless a file names it; see docs/architecture.md, numerics.
 set(TDM_FLAGS -ffp-contract=off -fno-math-errno)
+# gcc 12.2 for 64-bit Arm dies in its loop vectorizer (vect_transform_reduction) on some sums at -O3; what is hot is
+# written with vectors anyway.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    list(APPEND TDM_FLAGS -fno-tree-loop-vectorize)
+endif()
 if(TDM_SANITIZE)
     list(APPEND TDM_FLAGS -fsanitize=${TDM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     add_link_options(-fsanitize=${TDM_SANITIZE})
