@@ -13,7 +13,10 @@
  * tens of microseconds where a spin costs tens of nanoseconds), then yields YIELDS times, and only
  * then sleeps on a condition variable. Long spins hurt where threads share cores: with 20,000 of
  * them a contended call of two threads took 1,006 us, with 1,000 spins and 5,000 yields 79 us
- * (2 cores, load 5). */
+ * (2 cores, load 5). _GNU_SOURCE is for the threads' processors. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "base/thread.h"
 
 #include <pthread.h>
@@ -39,6 +42,8 @@ struct tdm_team {
     tdm_team_fn fn;
     void *arg;
     uint64_t n_runs; /* the owner's */
+    bool is_bound;   /* and is to be let go at the end, to where it might be before */
+    cpu_set_t was_allowed;
     _Alignas(64) atomic_uint epoch;
     _Alignas(64) atomic_int n_left;
     _Alignas(64) atomic_int n_sleeping;
@@ -161,6 +166,9 @@ void tdm_team_destroy(tdm_team *team) {
     if (team == NULL) {
         return;
     }
+    if (team->is_bound) {
+        (void)pthread_setaffinity_np(pthread_self(), sizeof team->was_allowed, &team->was_allowed);
+    }
     atomic_store(&team->is_closing, true);
     raise_epoch(team);
     for (int32_t i = 1; i <= team->n_started; i++) {
@@ -170,6 +178,23 @@ void tdm_team_destroy(tdm_team *team) {
     (void)pthread_cond_destroy(&team->wake);
     tdm_mem_free_aligned(team->alloc, team->members, members_bytes(team), TDM_ALIGN_CACHE_LINE);
     tdm_mem_free_aligned(team->alloc, team, sizeof *team, TDM_ALIGN_CACHE_LINE);
+}
+
+void tdm_team_bind(tdm_team *team, const tdm_numa_plan *plan) {
+    if (plan->n_nodes < 2 || team->is_bound || plan->n_threads != team->n ||
+        pthread_getaffinity_np(pthread_self(), sizeof team->was_allowed, &team->was_allowed) != 0) {
+        return;
+    }
+    for (int32_t i = 0; i < team->n; i++) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        if (plan->cpu[i] >= 0 && plan->cpu[i] < CPU_SETSIZE) {
+            CPU_SET((size_t)plan->cpu[i], &one);
+            (void)pthread_setaffinity_np(i == 0 ? pthread_self() : team->members[i].thread,
+                                         sizeof one, &one);
+        }
+    }
+    team->is_bound = true;
 }
 
 int32_t tdm_team_size(const tdm_team *team) {

@@ -7,6 +7,7 @@
 #define TDM_BASE_THREAD_H
 
 #include "base/alloc.h"
+#include "base/numa.h"
 
 typedef struct tdm_team tdm_team;
 
@@ -18,6 +19,10 @@ typedef void (*tdm_team_fn)(void *arg, int32_t idx, int32_t n);
 TDM_NODISCARD tdm_status tdm_team_create(tdm_team **out_team, const tdm_alloc *alloc,
                                          int32_t n_threads, tdm_error *err);
 void tdm_team_destroy(tdm_team *team);
+/* Puts each thread on its processor of the plan, the calling one until destroy: where memory has
+ * several nodes, each reads what it has touched first. A plan of one node changes nothing; a thread
+ * that the system does not let move stays where it is. Owner thread, between runs. */
+void tdm_team_bind(tdm_team *team, const tdm_numa_plan *plan);
 int32_t tdm_team_size(const tdm_team *team);
 /* Returns when every member has returned. Only the thread that owns the team calls it; never from
  * inside fn. */

@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cpu_priv.h"
 #include "base/cpus.h"
+#include "base/numa.h"
 #include "tensor/dequant.h"
 #include "tensor/ops.h"
 
@@ -259,6 +260,18 @@ static const tdm_backend_ops OPS = {
     .destroy = cpu_destroy,
 };
 
+/* Where memory has several nodes: threads and what they read belong together. */
+static void spread_over_nodes(tdm_cpu *cpu) {
+    tdm_numa_plan plan;
+    tdm_cpu_set allowed;
+    cpu->n_nodes = 1;
+    if (tdm_cpus_allowed(&allowed)) {
+        tdm_numa_plan_make(&plan, cpu->n_threads, &allowed);
+        tdm_team_bind(cpu->base.team, &plan);
+        cpu->n_nodes = plan.n_nodes;
+    }
+}
+
 tdm_status tdm_cpu_backend_create_tampered(tdm_backend **out_backend, const tdm_alloc *alloc,
                                            const tdm_cpu_options *options, tdm_cpu_tamper_fn tamper,
                                            void *tamper_arg, tdm_error *err) {
@@ -285,6 +298,7 @@ tdm_status tdm_cpu_backend_create_tampered(tdm_backend **out_backend, const tdm_
     }
     (void)snprintf(cpu->name, sizeof cpu->name, "cpu-%s", tdm_cpu_isa_name(cpu->isa));
     TDM_TRY_GOTO(status, tdm_team_create(&cpu->base.team, alloc, cpu->n_threads, err), done);
+    spread_over_nodes(cpu);
     TDM_TRY_GOTO(status, tdm_cpu_reserve(&cpu->base, 1, 0, err), done);
     *out_backend = &cpu->base;
     cpu = NULL;

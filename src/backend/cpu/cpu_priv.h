@@ -237,6 +237,7 @@ typedef struct tdm_cpu {
     tdm_cpu_isa isa;
     bool is_mapped;
     int32_t n_threads;
+    int32_t n_nodes; /* of memory that the threads are spread over */
     int64_t n_max;
     int64_t width_max;
     uint8_t *scratch; /* [n_threads][scratch_bytes] */

@@ -26,6 +26,7 @@ typedef struct linear_run {
     int64_t n_wide_bf16; /* the same of BF16 products */
     int64_t n_panels;
     int64_t chunk_panels; /* 0: one contiguous share a thread */
+    bool is_by_part; /* a share of each part: what the thread has packed and so touched first */
     atomic_llong next;
 } linear_run;
 
@@ -95,6 +96,15 @@ static void linear_member(void *arg, int32_t idx, int32_t n_members) {
     void *scratch = tdm_cpu_thread_scratch(run->cpu, idx);
     int64_t begin = 0;
     int64_t end = 0;
+    if (run->is_by_part) {
+        int64_t first = 0;
+        for (int32_t i = 0; i < run->n_parts; ++i) {
+            tdm_cpu_share(run->panel_end[i] - first, idx, n_members, &begin, &end);
+            run_panels(run, first + begin, first + end, scratch);
+            first = run->panel_end[i];
+        }
+        return;
+    }
     if (run->chunk_panels == 0 || n_members == 1) {
         tdm_cpu_share(run->n_panels, idx, n_members, &begin, &end);
         run_panels(run, begin, end, scratch);
@@ -268,6 +278,7 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
             run.chunk_panels = (run.chunk_panels + 1) / 2 * 2;
         }
     }
+    run.is_by_part = run.chunk_panels == 0 && cpu->n_nodes > 1;
     atomic_init(&run.next, 0);
     tdm_team_run(be->team, linear_member, &run);
 }
