@@ -238,7 +238,7 @@ static void system_enlarge(void *ctx, const uint8_t *data, size_t bytes) {
 
 static void system_need(void *ctx, const uint8_t *data, size_t bytes) {
     (void)ctx;
-    /* Reading a byte of each step costs half of MADV_POPULATE_READ, which visits every page. */
+    /* Reading a byte of each step costs less than MADV_POPULATE_READ, which visits every page. */
     for (size_t at = 0; at < bytes; at += NEED_STEP) {
         (void)*(const volatile uint8_t *)(data + at);
     }

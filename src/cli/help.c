@@ -209,10 +209,11 @@ tdm_status tdm_help_man(tdm_buf *out) {
         ".TP\n.B 5\nthe network\n.TP\n.B 6\na corrupt file\n.TP\n.B 130\ninterrupted\n"
         ".SH FILES\n.TP\n.I ~/.cache/tandem/models\nTandem's own folder of models; under "
         "XDG_CACHE_HOME where that is set.\n.TP\n.I ~/.cache/tandem/panels\nWeights as the "
-        "processor's kernels read them, written by the first load of a model and mapped by later "
-        "ones; a file for each model, found by its path, replaced when the model changes. "
-        "Everything in it can be removed at any time; the next load packs again. --panel-cache "
-        "says how much it may hold.\n.TP\n.I ~/.cache/huggingface/hub\nThe Hugging Face "
+        "processor's kernels read them, and tables of tokenizers, written by the first load of a "
+        "model and mapped by later ones; files for each model, found by its path, replaced when "
+        "the model changes, tables also when Tandem does. Everything in it can be removed at any "
+        "time; the next load makes it again. --panel-cache says how much it may hold.\n.TP\n.I "
+        "~/.cache/huggingface/hub\nThe Hugging Face "
         "cache; HF_HUB_CACHE and HF_HOME move it.\n.TP\n.I ~/.local/state/tandem/chat_history\n"
         "Lines typed to chat; under XDG_STATE_HOME where that is set.\n");
     return status;

@@ -238,8 +238,8 @@ static tdm_status load_graph(tdm_model *model, const tdm_graph_options *options,
     return status;
 }
 
-/* What a load watches: after each layer the pages that were read to pack it go. Where panels come
- * from their file few were. */
+/* What a load watches: after each layer the pages that were read to pack it go; where panels come
+ * from their file few were, and they go after several. */
 typedef struct load_watch {
     const tdm_model *model;
     const tdm_model_options *options;
@@ -248,7 +248,7 @@ typedef struct load_watch {
 static bool layer_done(void *arg, int32_t done, int32_t all) {
     const load_watch *watch = arg;
     const tdm_model_options *options = watch->options;
-    if (!has_panels(watch->model)) {
+    if (!has_panels(watch->model) || done % 4 == 0) {
         tdm_checkpoint_forget(watch->model->checkpoint);
     }
     return options->progress != NULL && options->progress(options->progress_arg, done, all);
