@@ -135,6 +135,7 @@ typedef struct tdm_cpu_kernels {
      * scratch: TDM_CPU_WIDE_SCRATCH. NULL: the set has none. The bits are linear_i8's. */
     void (*linear_i8_wide)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                            int64_t group0, int64_t group1, void *scratch);
+    int64_t wide_tokens; /* from so many on opening panels for it pays */
     /* Whether this weight's products are BF16 products in the fast tier. NULL: the set has none. */
     bool (*is_bf16)(const tdm_weight *weight);
     void (*linear_bf16)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,

@@ -254,6 +254,7 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
         run.panel_end[i] = run.n_panels;
     }
     if (any_int8) {
+        can_widen = can_widen && n >= cpu->kernels.wide_tokens;
         run.n_wide = can_widen ? n / TDM_CPU_GROUP_TOKENS * TDM_CPU_GROUP_TOKENS : 0;
         quantize_run q = {
             .cpu = cpu, .x = x, .ld_x = ld_x, .n = n, .n_wide = run.n_wide, .n_in = n_in};

@@ -26,6 +26,7 @@ static bool has_bf16(void) {
 
 void tdm_cpu_kernels_amx(tdm_cpu_kernels *kernels) {
     kernels->linear_i8_wide = tdm_amx_linear_i8_wide;
+    kernels->wide_tokens = TDM_CPU_GROUP_TOKENS;
     if (has_bf16()) {
         kernels->is_bf16 = tdm_amx_is_bf16;
         kernels->linear_bf16 = tdm_avx512_two_chains;
