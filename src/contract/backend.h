@@ -335,9 +335,6 @@ typedef struct tdm_backend_ops {
     /* Rotates, in place, the first 2 * n_freq values of each head of x [n, n_heads, head_dim]. */
     void (*rope)(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
                  int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
-    /* A hint and no more: x [n] will be read by an operation after the next ones, and has not been for
-     * long. NULL: the backend has no use for it. */
-    void (*soon)(tdm_backend *be, const float *x, int64_t n);
     void (*kv_write)(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
     void (*attention)(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
     void (*index_scores)(tdm_backend *be, const tdm_index_span *spans, int32_t n_spans);

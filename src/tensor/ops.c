@@ -138,13 +138,6 @@ void tdm_op_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_h
     }
 }
 
-void tdm_op_soon(tdm_backend *be, const float *x, int64_t n) {
-    TDM_CHECK(n >= 0 && (n == 0 || x != NULL));
-    if (n > 0 && be->ops->soon != NULL) {
-        be->ops->soon(be, x, n);
-    }
-}
-
 static void check_pages(const tdm_kv_pages *pages, int64_t pos0, int64_t n) {
     TDM_CHECK(pages != NULL && pages->k != NULL && pages->v != NULL && pages->n_pages >= 1);
     TDM_CHECK(pages->page_shift >= 6 && pages->page_shift <= 24);

@@ -39,7 +39,6 @@ void tdm_op_rope_table(tdm_backend *be, float *table, const int64_t *positions, 
                        const float *inv_freq, int32_t n_freq, float magnitude);
 void tdm_op_rope(tdm_backend *be, float *x, int64_t ld_x, int64_t n, int32_t n_heads,
                  int32_t head_dim, const float *table, int32_t n_freq, tdm_rope_pairing pairing);
-void tdm_op_soon(tdm_backend *be, const float *x, int64_t n);
 void tdm_op_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
 void tdm_op_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
 void tdm_op_index_scores(tdm_backend *be, const tdm_index_span *spans, int32_t n_spans);

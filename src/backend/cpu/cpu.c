@@ -245,7 +245,6 @@ static const tdm_backend_ops OPS = {
     .layer_norm = tdm_cpu_layer_norm,
     .rope_table = tdm_cpu_rope_table,
     .rope = tdm_cpu_rope,
-    .soon = tdm_cpu_soon,
     .kv_write = tdm_cpu_kv_write,
     .attention = tdm_cpu_attention,
     .index_scores = tdm_cpu_index_scores,

@@ -313,7 +313,6 @@ void tdm_cpu_linear_groups(tdm_backend *be, const float *x, int64_t ld_x,
                            const tdm_linear_group *groups, int32_t n_groups);
 void tdm_cpu_attention(tdm_backend *be, const tdm_attention_span *spans, int32_t n_spans);
 void tdm_cpu_index_scores(tdm_backend *be, const tdm_index_span *spans, int32_t n_spans);
-void tdm_cpu_soon(tdm_backend *be, const float *x, int64_t n);
 void tdm_cpu_kv_write(tdm_backend *be, const tdm_kv_write_span *spans, int32_t n_spans);
 void tdm_cpu_embed(tdm_backend *be, float *out, int64_t ld_out, const tdm_weight *table,
                    const int32_t *ids, int64_t n, float scale);

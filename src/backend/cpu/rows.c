@@ -94,14 +94,6 @@ void tdm_cpu_rms_norm(tdm_backend *be, float *out, int64_t ld_out, const float *
     run_rows(&run, rms_norm_row);
 }
 
-/* Asked for while a product keeps the memory busy anyway; the owner thread's, which norms single rows. */
-void tdm_cpu_soon(tdm_backend *be, const float *x, int64_t n) {
-    (void)be;
-    for (int64_t i = 0; i < n; i += 64 / (int64_t)sizeof *x) {
-        __builtin_prefetch(x + i);
-    }
-}
-
 static void layer_norm_row(const rows_run *r, int64_t i) {
     r->cpu->kernels.layer_norm(r->out + i * r->ld_out, r->a + i * r->ld_a, r->b, r->bias, r->dim,
                                r->factor);

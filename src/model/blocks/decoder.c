@@ -92,26 +92,14 @@ static void leave(const tdm_decoder *d, const tdm_norm_pair *norms, int64_t n) {
     }
 }
 
-/* The next norm's weights, which a step over all weights has driven out of every cache: a single row's
- * norm waits for them alone. */
-static void come_near(const tdm_decoder *d, const tdm_step_ctx *ctx, const tdm_norm *norm) {
-    if (ctx->n_tokens == 1 && norm->weight != NULL) {
-        tdm_op_soon(d->backend, norm->weight, d->dims.hidden);
-    }
-}
-
 static void run_layer(const tdm_decoder *d, const tdm_step_ctx *ctx,
                       const tdm_decoder_layer *layer) {
     int64_t n = ctx->n_tokens;
-    come_near(d, ctx, &layer->mlp_norms.pre);
     tdm_block_out out = out_of(d, &layer->mixer_norms);
     layer->mixer->forward(layer->mixer_block, ctx, enter(d, &layer->mixer_norms, n), out);
     leave(d, &layer->mixer_norms, n);
     out = out_of(d, &layer->mlp_norms);
     const float *h = enter(d, &layer->mlp_norms, n);
-    if (layer->place.layer + 1 < d->base.facts.n_layers) {
-        come_near(d, ctx, &layer[1].mixer_norms.pre);
-    }
     if (layer->has_mlp) {
         tdm_mlp_forward(&layer->mlp, ctx, h, out);
     }

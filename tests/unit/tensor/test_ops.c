@@ -83,26 +83,6 @@ static const tdm_backend_ops OPS = {.name = fake_name,
                                     .embed = fake_embed,
                                     .attention = fake_attention};
 
-static void fake_soon(tdm_backend *be, const float *x, int64_t n) {
-    assert_non_null(x);
-    assert_int_equal(n, 3);
-    *calls_of(be) += 1;
-}
-
-/* A hint reaches a backend that takes one, and no other. */
-static void hints_may_go_nowhere(void **state) {
-    const tdm_backend_ops taking = {.soon = fake_soon};
-    const float x[3] = {0};
-    fake deaf = {.base = {.ops = &OPS}};
-    fake takes = {.base = {.ops = &taking}};
-    (void)state;
-    tdm_op_soon(&deaf.base, x, 3);
-    tdm_op_soon(&takes.base, NULL, 0);
-    assert_int_equal(deaf.n_calls + takes.n_calls, 0);
-    tdm_op_soon(&takes.base, x, 3);
-    assert_int_equal(takes.n_calls, 1);
-}
-
 static void weights_are_checked(void **state) {
     static uint8_t data[18 * 8];
     static const struct {
@@ -214,7 +194,6 @@ static void broken_preconditions_stop(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hints_may_go_nowhere),
         cmocka_unit_test(weights_are_checked),
         cmocka_unit_test(ids_outside_are_an_answer),
         cmocka_unit_test(broken_preconditions_stop),
