@@ -173,6 +173,7 @@ static inline void kit_linear_large(const backend_kit *kit) {
     kit_linear_shape(kit, (kit_spec){TDM_WEIGHT_AFFINE, TDM_DTYPE_BF16, 8, 64}, 40, 2112, 33);
     kit_linear_shape(kit, KIT_STORED(TDM_DTYPE_Q4_0), 19, 64, 300);
     kit_linear_shape(kit, KIT_STORED(TDM_DTYPE_BF16), 21, 2080, 111);
+    kit_linear_shape(kit, KIT_STORED(TDM_DTYPE_F16), 11, 2081, 211);
     kit_linear_shape(kit, (kit_spec){TDM_WEIGHT_FP8, TDM_DTYPE_F32, 8, 128}, 21, 2176, 37);
     kit_linear_shape(kit, (kit_spec){TDM_WEIGHT_MXFP8, TDM_DTYPE_U8, 8, 32}, 21, 2112, 37);
     kit_linear_rounds(kit, KIT_STORED(TDM_DTYPE_BF16), 200);

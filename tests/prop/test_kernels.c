@@ -128,6 +128,53 @@ static void one_case(uint32_t c, subject *fast, size_t n_fast, tdm_backend *exac
     }
 }
 
+/* f32 products: every vector set has the bits of AVX2. */
+static void exact_products_of_vector_sets_have_one_value(void **state) {
+    static const tdm_dtype TYPES[] = {TDM_DTYPE_F32, TDM_DTYPE_F16, TDM_DTYPE_BF16, TDM_DTYPE_Q4_0};
+    static uint8_t data[OUT_MAX * K_MAX * 4];
+    static float x[N_MAX * K_MAX];
+    static float got[2][N_MAX * OUT_MAX];
+    subject sets[2 * TDM_CPU_ISA_COUNT];
+    (void)state;
+    size_t n_sets = make_subjects(sets, TDM_TIER_EXACT, 1);
+    for (uint32_t c = 0; c < 16; ++c) {
+        const tdm_dtype_info *info = &TDM_DTYPES[TYPES[c % SUPPORT_LEN(TYPES)]];
+        const int64_t n_out = 1 + (int64_t)draw_below(c, 2, OUT_MAX);
+        const int64_t n = 1 + (int64_t)draw_below(c, 3, N_MAX);
+        const int64_t n_in =
+            (int64_t)(info->block_weights * (1 + draw_below(c, 4, K_MAX / info->block_weights)));
+        const size_t n_blocks = (size_t)(n_out * n_in) / info->block_weights;
+        random_weights(TYPES[c % SUPPORT_LEN(TYPES)], c, n_blocks, data);
+        for (size_t i = 0; info->block_weights == 1 && i < n_blocks; ++i) {
+            tdm_block_set_scales(TYPES[c % SUPPORT_LEN(TYPES)], data + i * info->block_bytes,
+                                 draw(c, (uint32_t)i), 0.0f);
+        }
+        for (int64_t i = 0; i < n * n_in; ++i) {
+            x[i] = draw(c + 9000, (uint32_t)i);
+        }
+        for (size_t s = 1; s < n_sets; ++s) {
+            const tdm_tensor_view view = {.dtype = TYPES[c % SUPPORT_LEN(TYPES)],
+                                          .rank = 2,
+                                          .dims = {n_out, n_in},
+                                          .data = data,
+                                          .bytes = n_blocks * info->block_bytes};
+            tdm_weight w;
+            tdm_error err = {0};
+            assert_int_equal(tdm_weight_init(sets[s].be, &view, &w, &err), TDM_OK);
+            const tdm_linear_part part = {.weight = &w, .out = got[s > 1], .ld_out = n_out};
+            tdm_op_linear(sets[s].be, x, n_in, n, &part, 1);
+            tdm_weight_deinit(sets[s].be, &w);
+            if (s > 1 && memcmp(got[0], got[1], (size_t)(n * n_out) * sizeof(float)) != 0) {
+                fail_msg("case %u: %s [%lld, %lld] n %lld: %s differs from avx2", c, info->name,
+                         (long long)n_out, (long long)n_in, (long long)n, sets[s].label);
+            }
+        }
+    }
+    for (size_t i = 0; i < n_sets; ++i) {
+        sets[i].be->ops->destroy(sets[i].be);
+    }
+}
+
 static void fast_products_have_one_value(void **state) {
     const char *cases_text = getenv("TDM_PROP_CASES");
     const char *seed_text = getenv("TDM_PROP_SEED");
@@ -214,6 +261,7 @@ static void gelu_is_accurate_everywhere(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fast_products_have_one_value),
+        cmocka_unit_test(exact_products_of_vector_sets_have_one_value),
         cmocka_unit_test(silu_is_accurate_everywhere),
         cmocka_unit_test(gelu_is_accurate_everywhere),
     };

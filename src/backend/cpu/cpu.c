@@ -122,11 +122,11 @@ static const char *cpu_name(const tdm_backend *be) {
 }
 
 size_t tdm_cpu_scratch_bytes(int64_t n_in) {
-    /* Eight rows of n_in as f32, or as int8 panels with their scales, or a group of tokens, which are
-     * smaller; attention:
-     * one block of keys and of values, the queries of an item and their mixes, with room to align.
-     */
-    size_t products = ((size_t)n_in + 64) * TDM_CPU_F32_ROWS * sizeof(float);
+    /* Eight rows of n_in as f32 with what many tokens need, or as int8 panels with their scales, or a
+     * group of tokens, which are smaller; attention: one block of keys and of values, the queries of
+     * an item and their mixes, with room to align. */
+    size_t products =
+        ((size_t)n_in + 64) * TDM_CPU_F32_ROWS * sizeof(float) + TDM_CPU_DENSE_SCRATCH;
     size_t attention = (size_t)TDM_HEAD_DIM_MAX * sizeof(float) *
                            (2 * TDM_CPU_ATTENTION_BLOCK + 2 * TDM_CPU_ATTENTION_QUERIES) +
                        sizeof(float) * 8 * TDM_CPU_ATTENTION_BLOCK;

@@ -69,6 +69,13 @@ typedef struct tdm_cpu_x8_block {
      (size_t)TDM_CPU_WIDE_GROUPS * TDM_CPU_GROUP_TOKENS * TDM_CPU_WIDE_PANELS *                    \
          TDM_CPU_PANEL_ROWS * 4)
 
+/* f32 products: tokens whose accumulators wait at once, columns of a piece of weights at most, and the
+ * bytes of both. */
+#define TDM_CPU_DENSE_TOKENS 192
+#define TDM_CPU_DENSE_COLUMNS 1024
+#define TDM_CPU_DENSE_SCRATCH                                                                      \
+    ((size_t)(TDM_CPU_DENSE_COLUMNS + TDM_CPU_DENSE_TOKENS * 8) * TDM_CPU_F32_ROWS * sizeof(float))
+
 /* One block of 32 activations of a group of tokens, side by side: what wide products read. The same
  * numbers as in blocks. */
 typedef struct tdm_cpu_x8_group {

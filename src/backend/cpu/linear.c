@@ -65,8 +65,9 @@ static void run_panels(const linear_run *run, int64_t begin, int64_t end, void *
             int64_t row0 = (p0 - first) * TDM_CPU_PANEL_ROWS;
             int64_t row1 = tdm_cpu_min((p1 - first) * TDM_CPU_PANEL_ROWS, job->weight->n_out);
             bool is_narrow = run->is_int8[i] || run->is_bf16[i];
-            int64_t token_bytes = job->weight->n_in * (is_narrow ? 2 : 4);
-            int64_t step = tdm_cpu_max(24, TOKEN_CHUNK_BYTES / token_bytes / 12 * 12);
+            int64_t token_bytes = job->weight->n_in * 2;
+            int64_t step = is_narrow ? tdm_cpu_max(24, TOKEN_CHUNK_BYTES / token_bytes / 12 * 12)
+                                     : TDM_CPU_DENSE_TOKENS;
             int64_t n_wide = run->is_int8[i] ? run->n_wide : 0;
             if (n_wide > 0) {
                 run_wide(run, job, row0, row1, scratch);

@@ -8,6 +8,13 @@
 
 void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                          int64_t tok1, void *scratch);
+/* Eight rows w of dtype against tokens [tok0, tok1); see dense_tmpl.h. */
+typedef void (*tdm_avx2_dense_fn)(const tdm_cpu_linear_job *job, tdm_dtype dtype,
+                                  const uint8_t *const *w, int64_t o, int64_t n_rows, int64_t tok0,
+                                  int64_t tok1, float *scratch);
+/* The same with another kernel for many tokens. */
+void tdm_avx2_linear_f32_by(tdm_avx2_dense_fn dense, const tdm_cpu_linear_job *job, int64_t row0,
+                            int64_t row1, int64_t tok0, int64_t tok1, void *scratch);
 void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                         int64_t tok1, void *scratch);
 void tdm_avx2_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);

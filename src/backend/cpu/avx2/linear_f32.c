@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * f32 products. Each output has one accumulator of eight lanes: lane i sums k = i mod 8 in
+ * f32 products of AVX2. Each output has one accumulator of eight lanes: lane i sums k = i mod 8 in
  * ascending order by fused multiply-adds, and fold8 ends it. That order is the same in every tile,
  * so it does not matter which tile an output falls into.
  *
  * One token: dense rows are read where they lie, eight at a time, and memory decides. Eight short
  * streams defeat the hardware's prefetching, so a tile asks for the panel behind it line after
  * line: rows of 576 went from 16 to 26 GB/s (F32) and from 11 to 28 (BF16) where a read-only sweep
- * gives 24; asking row by row, or into the first-level cache, gained nothing. Many tokens, and
- * quantized weights: a panel of rows becomes f32 in scratch first. E4M3 codes are as dense rows to a
+ * gives 24; asking row by row, or into the first-level cache, gained nothing. Many tokens: pieces of
+ * a panel become f32 (dense_tmpl.h). Quantized weights: a panel of rows becomes f32 in scratch first. E4M3 codes are as dense rows to a
  * lone token: they are widened on their way into the products. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
@@ -17,8 +17,8 @@
 
 #define ROWS TDM_CPU_F32_ROWS
 /* How far behind the end of its own panel a lone token asks for weights. */
-#define AHEAD_BYTES 4096
-/* Up to so many tokens 16-bit rows are widened in every tile instead of once into scratch. */
+#define AHEAD_BYTES 64
+/* Up to so many tokens 16-bit rows are widened in every tile instead of once into a piece. */
 #define DIRECT_TOKENS 3
 
 TDM_INLINE void dequant_blocks(tdm_dtype dtype, const uint8_t *row, int64_t n, float *out) {
@@ -206,34 +206,79 @@ static void dequant_row(const tdm_weight *w, int64_t o, float *out) {
     }
 }
 
-/* Eight weights of a dense row. dtype is a constant at every call. */
-TDM_INLINE __m256 weights8(tdm_dtype dtype, const uint8_t *row, int64_t k) {
-    if (dtype == TDM_DTYPE_F32) {
-        return _mm256_loadu_ps((const float *)(const void *)(row + 4 * k));
+/* ---- many tokens ---- */
+
+#define DENSE_TOKENS 3
+#define DENSE_COLUMNS 512 /* 1024: 7 % slower */
+#define HALF_ROWS (ROWS / 2)
+
+TDM_INLINE void dense_step(int n_tokens, const float *piece, const __m256 *x, __m256 *acc) {
+    for (int r = 0; r < HALF_ROWS; ++r) {
+        const __m256 w = _mm256_loadu_ps(piece + 8 * r);
+        for (int t = 0; t < n_tokens; ++t) {
+            acc[t * HALF_ROWS + r] = _mm256_fmadd_ps(w, x[t], acc[t * HALF_ROWS + r]);
+        }
     }
-    __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * k));
-    if (dtype == TDM_DTYPE_F16) {
-        return _mm256_cvtph_ps(h);
-    }
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* The last n < 8 of them, zeros behind. */
-TDM_INLINE __m256 weights_tail(tdm_dtype dtype, const uint8_t *row, int64_t k, int64_t n) {
-    uint8_t some[32] = {0};
-    int64_t bytes = dtype == TDM_DTYPE_F32 ? 4 : 2;
-    memcpy(some, row + bytes * k, (size_t)(bytes * n));
-    return weights8(dtype, some, 0);
+/* Four rows of a piece, beginning at its first or its fifth. */
+TDM_INLINE void dense_half(int n_tokens, const float *piece, const float *x, int64_t ld, int64_t n,
+                           float *inout) {
+    __m256 acc[HALF_ROWS * DENSE_TOKENS];
+    __m256 v[DENSE_TOKENS];
+    int64_t k = 0;
+    for (int t = 0; t < n_tokens; ++t) {
+        for (int r = 0; r < HALF_ROWS; ++r) {
+            acc[t * HALF_ROWS + r] = _mm256_loadu_ps(inout + (t * ROWS + r) * 8);
+        }
+    }
+    for (; k + 8 <= n; k += 8) {
+        for (int t = 0; t < n_tokens; ++t) {
+            v[t] = _mm256_loadu_ps(x + t * ld + k);
+        }
+        dense_step(n_tokens, piece + ROWS * k, v, acc);
+    }
+    if (k < n) {
+        for (int t = 0; t < n_tokens; ++t) {
+            v[t] = _mm256_maskload_ps(x + t * ld + k, lanes_below(n - k));
+        }
+        dense_step(n_tokens, piece + ROWS * k, v, acc);
+    }
+    for (int t = 0; t < n_tokens; ++t) {
+        for (int r = 0; r < HALF_ROWS; ++r) {
+            _mm256_storeu_ps(inout + (t * ROWS + r) * 8, acc[t * HALF_ROWS + r]);
+        }
+    }
 }
+
+TDM_INLINE void dense_tile(int n_tokens, const float *piece, const float *x, int64_t ld, int64_t n,
+                           float *acc) {
+    dense_half(n_tokens, piece, x, ld, n, acc);
+    dense_half(n_tokens, piece + HALF_ROWS * 8, x, ld, n, acc + HALF_ROWS * 8);
+}
+
+#include "backend/cpu/avx2/dense_tmpl.h"
+
+/* ---- few tokens ---- */
 
 /* sums[r * n_tokens + t] for n_rows rows and n_tokens tokens, both constants at every call. */
 TDM_INLINE void tile(tdm_dtype dtype, int n_rows, int n_tokens, const uint8_t *const *w,
                      const float *x, int64_t ld_x, int64_t n_in, float *sums) {
     const int64_t bytes = dtype == TDM_DTYPE_F32 ? 4 : 2;
+    const int64_t line = 64 / bytes;
     __m256 acc[ROWS];
     int64_t k = 0;
     for (int i = 0; i < n_rows * n_tokens; ++i) {
         acc[i] = _mm256_setzero_ps();
+    }
+    for (; n_tokens == 1 && k + line <= n_in; k += line) { /* a line of each row */
+        const char *ahead = (const char *)w[0] + AHEAD_BYTES + ROWS * bytes * (n_in + k);
+        for (int r = 0; r < n_rows; ++r) {
+            for (int64_t i = k; i < k + line; i += 8) {
+                acc[r] = _mm256_fmadd_ps(weights8(dtype, w[r], i), _mm256_loadu_ps(x + i), acc[r]);
+            }
+            _mm_prefetch(ahead + 64 * r, _MM_HINT_T1);
+        }
     }
     for (; k + 8 <= n_in; k += 8) {
         for (int t = 0; t < n_tokens; ++t) {
@@ -241,12 +286,6 @@ TDM_INLINE void tile(tdm_dtype dtype, int n_rows, int n_tokens, const uint8_t *c
             for (int r = 0; r < n_rows; ++r) {
                 acc[r * n_tokens + t] =
                     _mm256_fmadd_ps(weights8(dtype, w[r], k), v, acc[r * n_tokens + t]);
-            }
-        }
-        if (n_tokens == 1) {
-            const char *ahead = (const char *)w[0] + AHEAD_BYTES + ROWS * bytes * (n_in + k);
-            for (int64_t i = 0; i < ROWS * 8 * bytes; i += 64) {
-                _mm_prefetch(ahead + i, _MM_HINT_T1);
             }
         }
     }
@@ -423,24 +462,35 @@ static void few_e4m3(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, 
     }
 }
 
-void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
-                         int64_t tok1, void *scratch) {
+/* Tokens of a panel at once, in calls as large as scratch allows. */
+static void many_tokens(tdm_avx2_dense_fn dense, const tdm_cpu_linear_job *job, tdm_dtype dtype,
+                        const uint8_t *const *w, int64_t o, int64_t n_rows, int64_t tok0,
+                        int64_t tok1, float *rows) {
+    float *behind = rows + ROWS * job->weight->n_in;
+    for (int64_t t = tok0; t < tok1; t += TDM_CPU_DENSE_TOKENS) {
+        dense(job, dtype, w, o, n_rows, t, tdm_cpu_min(tok1, t + TDM_CPU_DENSE_TOKENS), behind);
+    }
+}
+
+void tdm_avx2_linear_f32_by(tdm_avx2_dense_fn dense, const tdm_cpu_linear_job *job, int64_t row0,
+                            int64_t row1, int64_t tok0, int64_t tok1, void *scratch) {
     const tdm_weight *weight = job->weight;
     /* U32: several tensors, no dense rows. */
     tdm_dtype dtype = weight->mode == TDM_WEIGHT_PLAIN ? weight->dtype : TDM_DTYPE_U32;
     float *rows = scratch; /* [ROWS, n_in] */
     bool is_half = dtype == TDM_DTYPE_F16 || dtype == TDM_DTYPE_BF16;
-    if (is_e4m3(weight) && tok1 - tok0 <= DIRECT_TOKENS) {
+    bool is_dense = dtype == TDM_DTYPE_F32 || is_half;
+    bool is_few = tok1 - tok0 <= DIRECT_TOKENS;
+    if (is_e4m3(weight) && is_few) {
         few_e4m3(job, row0, row1, tok0, tok1, scratch);
         return;
     }
-    bool is_direct = dtype == TDM_DTYPE_F32 || (is_half && tok1 - tok0 <= DIRECT_TOKENS);
     for (int64_t o = row0; o < row1; o += ROWS) {
         const uint8_t *w[ROWS];
         int64_t n_rows = tdm_cpu_min(ROWS, row1 - o);
         for (int64_t r = 0; r < n_rows; ++r) {
             w[r] = weight->data + (size_t)(o + r) * weight->row_bytes;
-            if (!is_direct) {
+            if (!is_dense) {
                 dequant_row(weight, o + r, rows + r * weight->n_in);
                 w[r] = (const uint8_t *)(rows + r * weight->n_in);
             }
@@ -448,7 +498,9 @@ void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t ro
         for (int64_t r = n_rows; r < ROWS; ++r) {
             w[r] = w[n_rows - 1];
         }
-        if (!is_direct || dtype == TDM_DTYPE_F32) {
+        if (!is_few) {
+            many_tokens(dense, job, dtype, w, o, n_rows, tok0, tok1, rows);
+        } else if (!is_half) {
             panel_f32(job, w, o, n_rows, tok0, tok1);
         } else if (dtype == TDM_DTYPE_F16) {
             panel_f16(job, w, o, n_rows, tok0, tok1);
@@ -456,4 +508,9 @@ void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t ro
             panel_bf16(job, w, o, n_rows, tok0, tok1);
         }
     }
+}
+
+void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                         int64_t tok1, void *scratch) {
+    tdm_avx2_linear_f32_by(dense_tokens, job, row0, row1, tok0, tok1, scratch);
 }

@@ -19,9 +19,11 @@ double tdm_avx512_peak_int8(int64_t n_rounds);
 void tdm_avx512_linear_i8_mapped(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                                  int64_t tok0, int64_t tok1, void *scratch);
 
-/* avx2's, but for few tokens and E4M3 rows; wants VBMI. */
+/* avx2's, but for many tokens; and that one, but for few tokens and E4M3 rows: wants VBMI. */
 void tdm_avx512_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                            int64_t tok1, void *scratch);
+void tdm_avx512_linear_e4m3(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                            int64_t tok1, void *scratch);
 
 /* BF16 products, by vdpbf16ps (AVX512-BF16, VBMI); e4m3_bf16 has those of E4M3 rows. */
 bool tdm_avx512_is_bf16(const tdm_weight *w);

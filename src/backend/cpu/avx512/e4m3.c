@@ -162,14 +162,14 @@ static void few_tokens(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1
     }
 }
 
-void tdm_avx512_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
-                           int64_t tok1, void *scratch) {
+void tdm_avx512_linear_e4m3(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                            int64_t tok1, void *scratch) {
     const tdm_weight *w = job->weight;
     const bool is_e4m3 =
         (w->mode == TDM_WEIGHT_FP8 && w->group % COLUMNS == 0) || w->mode == TDM_WEIGHT_MXFP8;
     if (is_e4m3 && w->n_in % COLUMNS == 0 && tok1 - tok0 <= DIRECT_TOKENS) {
         few_tokens(job, row0, row1, tok0, tok1, scratch);
     } else {
-        tdm_avx2_linear_f32(job, row0, row1, tok0, tok1, scratch);
+        tdm_avx512_linear_f32(job, row0, row1, tok0, tok1, scratch);
     }
 }

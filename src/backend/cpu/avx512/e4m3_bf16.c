@@ -77,8 +77,10 @@ TDM_INLINE void rows_step(tdm_weight_mode mode, const e4m3_tables *tables, const
     }
 }
 
-TDM_INLINE void rows_sums(tdm_weight_mode mode, const tdm_weight *w, const e4m3_rows *rows,
-                          const uint16_t *x, float sums[ROWS]) {
+TDM_INLINE void lone_token(tdm_weight_mode mode, const tdm_cpu_linear_job *job,
+                           const e4m3_rows *rows, int64_t o, int64_t n_rows, int64_t t) {
+    const tdm_weight *w = job->weight;
+    const uint16_t *x = job->x16->q + t * job->x16->ld;
     const e4m3_tables tables = tables_load();
     const char *ahead = (const char *)rows->at[0] + AHEAD_BYTES + ROWS * w->n_in;
     const int64_t step = mode == TDM_WEIGHT_FP8 ? w->group : w->n_in;
@@ -89,12 +91,17 @@ TDM_INLINE void rows_sums(tdm_weight_mode mode, const tdm_weight *w, const e4m3_
     for (int64_t k = 0, group = 0; k < w->n_in; k += step, ++group) {
         rows_step(mode, &tables, rows, x, k, tdm_cpu_min(k + step, w->n_in), group, ahead, acc);
     }
-    fold16x8(acc, sums);
+    bf16_finish_rows(job, t, o, n_rows, acc);
 }
 
-/* Four BF16 rows from first on and n_tokens tokens, a constant at every call, by groups. */
-TDM_INLINE void tile(int n_tokens, const e4m3_rows *rows, int first, const uint16_t *x, int64_t ld,
-                     int64_t n_in, int64_t step, __m512 *out) {
+/* Four BF16 rows from first on, which are rows o and later of n, and n_tokens tokens, a constant at
+ * every call, by groups. */
+TDM_INLINE void tile(int n_tokens, const tdm_cpu_linear_job *job, const e4m3_rows *rows, int first,
+                     int64_t o, int64_t n, int64_t token) {
+    const int64_t n_in = job->weight->n_in;
+    const int64_t step = job->weight->group;
+    const int64_t ld = job->x16->ld;
+    const uint16_t *x = job->x16->q + token * ld;
     __m512 acc[TILE_ROWS * TILE_TOKENS];
     for (int i = 0; i < TILE_ROWS * n_tokens; ++i) {
         acc[i] = _mm512_setzero_ps();
@@ -125,21 +132,7 @@ TDM_INLINE void tile(int n_tokens, const e4m3_rows *rows, int first, const uint1
             }
         }
     }
-    for (int i = 0; i < TILE_ROWS * n_tokens; ++i) {
-        out[i] = acc[i];
-    }
-}
-
-static void store_tile(const tdm_cpu_linear_job *job, int64_t o, int64_t n_rows, int64_t t,
-                       int64_t n_tokens, const __m512 *acc) {
-    float sums[2 * 8];
-    fold16x8(acc, sums);
-    fold16x8(acc + 8, sums + 8);
-    for (int64_t i = 0; i < n_tokens; ++i) {
-        for (int64_t r = 0; r < n_rows; ++r) {
-            bf16_store(job, t + i, o + r, sums[i * TILE_ROWS + r]);
-        }
-    }
+    bf16_finish_tile(job, token, o, n, n_tokens, acc);
 }
 
 /* Rows of a panel as BF16 in scratch. */
@@ -157,24 +150,14 @@ static void rows_widen(const e4m3_tables *tables, int64_t n_in, e4m3_rows *rows,
 
 static void many_tokens(const tdm_cpu_linear_job *job, const e4m3_rows *rows, int64_t o,
                         int64_t n_rows, int64_t tok0, int64_t tok1) {
-    const tdm_weight *w = job->weight;
-    const int64_t ld = job->x16->ld;
     for (int first = 0; first < n_rows; first += TILE_ROWS) {
-        for (int64_t t = tok0; t < tok1; t += TILE_TOKENS) {
-            const int64_t n_tokens = tdm_cpu_min(TILE_TOKENS, tok1 - t);
-            const uint16_t *x = job->x16->q + t * ld;
-            __m512 acc[16];
-            for (int i = 0; i < 16; ++i) {
-                acc[i] = _mm512_setzero_ps();
-            }
-            if (n_tokens == TILE_TOKENS) {
-                tile(TILE_TOKENS, rows, first, x, ld, w->n_in, w->group, acc);
-            } else {
-                for (int64_t i = 0; i < n_tokens; ++i) {
-                    tile(1, rows, first, x + i * ld, ld, w->n_in, w->group, acc + i * TILE_ROWS);
-                }
-            }
-            store_tile(job, o + first, tdm_cpu_min(TILE_ROWS, n_rows - first), t, n_tokens, acc);
+        const int64_t n = tdm_cpu_min(TILE_ROWS, n_rows - first);
+        int64_t t = tok0;
+        for (; t + TILE_TOKENS <= tok1; t += TILE_TOKENS) {
+            tile(TILE_TOKENS, job, rows, first, o + first, n, t);
+        }
+        for (; t < tok1; ++t) {
+            tile(1, job, rows, first, o + first, n, t);
         }
     }
 }
@@ -216,15 +199,10 @@ void tdm_avx512_e4m3_bf16(const tdm_cpu_linear_job *job, int64_t row0, int64_t r
             continue;
         }
         for (int64_t t = tok0; t < tok1; ++t) {
-            const uint16_t *x = job->x16->q + t * job->x16->ld;
-            float sums[ROWS];
             if (w->mode == TDM_WEIGHT_FP8) {
-                rows_sums(TDM_WEIGHT_FP8, w, &rows, x, sums);
+                lone_token(TDM_WEIGHT_FP8, job, &rows, o, n_rows, t);
             } else {
-                rows_sums(TDM_WEIGHT_MXFP8, w, &rows, x, sums);
-            }
-            for (int64_t r = 0; r < n_rows; ++r) {
-                bf16_store(job, t, o + r, sums[r]);
+                lone_token(TDM_WEIGHT_MXFP8, job, &rows, o, n_rows, t);
             }
         }
     }

@@ -9,8 +9,9 @@ void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
     kernels->linear_i8 = tdm_avx512_linear_i8;
     kernels->linear_i8_wide = tdm_avx512_linear_i8_wide;
     kernels->wide_tokens = 3 * TDM_CPU_GROUP_TOKENS;
+    kernels->linear_f32 = tdm_avx512_linear_f32;
     if (__builtin_cpu_supports("avx512vbmi")) {
-        kernels->linear_f32 = tdm_avx512_linear_f32;
+        kernels->linear_f32 = tdm_avx512_linear_e4m3;
         kernels->has_e4m3 = true;
     }
     /* vdpbf16ps is twice an f32 multiply-add on Zen 4 and half of one on Sapphire Rapids. */
