@@ -135,7 +135,8 @@ typedef struct tdm_cpu_kernels {
      * tdm_cpu_scratch_bytes of n_in. */
     void (*linear_f32)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                        int64_t tok1, void *scratch);
-    bool has_e4m3; /* linear_f32 reads E4M3 rows as fast as memory gives them */
+    int32_t f32_tokens; /* that linear_f32 wants at once; 0: as many as a cache holds */
+    bool has_e4m3;      /* linear_f32 reads E4M3 rows as fast as memory gives them */
     void (*linear_i8)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                       int64_t tok1, void *scratch);
     /* The same for groups of tokens [group0, group1) of a packed weight, within the bounds above;
@@ -305,7 +306,10 @@ static inline int64_t tdm_cpu_max(int64_t a, int64_t b) {
 /* Whether this weight's products are int8 products in this backend. */
 bool tdm_cpu_is_int8(const tdm_cpu *cpu, const tdm_weight *weight);
 
-/* The same of BF16 products. */
+/* Tokens of one call of a kernel for few or many tokens. */
+int64_t tdm_cpu_token_step(const tdm_cpu *cpu, int64_t n_in, bool is_narrow);
+
+/* Whether this weight's products are BF16 products in this backend. */
 bool tdm_cpu_is_bf16(const tdm_cpu *cpu, const tdm_weight *weight);
 
 /* Table entries that need more than a row loop. */

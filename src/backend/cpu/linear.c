@@ -40,6 +40,13 @@ bool tdm_cpu_is_bf16(const tdm_cpu *cpu, const tdm_weight *weight) {
            cpu->kernels.is_bf16(weight);
 }
 
+int64_t tdm_cpu_token_step(const tdm_cpu *cpu, int64_t n_in, bool is_narrow) {
+    if (!is_narrow && cpu->kernels.f32_tokens > 0) {
+        return cpu->kernels.f32_tokens;
+    }
+    return tdm_cpu_max(24, TOKEN_CHUNK_BYTES / (n_in * (is_narrow ? 2 : 4)) / 12 * 12);
+}
+
 /* The groups of tokens, in calls as large as wide products allow. */
 static void run_wide(const linear_run *run, const tdm_cpu_linear_job *job, int64_t row0,
                      int64_t row1, void *scratch) {
@@ -65,9 +72,7 @@ static void run_panels(const linear_run *run, int64_t begin, int64_t end, void *
             int64_t row0 = (p0 - first) * TDM_CPU_PANEL_ROWS;
             int64_t row1 = tdm_cpu_min((p1 - first) * TDM_CPU_PANEL_ROWS, job->weight->n_out);
             bool is_narrow = run->is_int8[i] || run->is_bf16[i];
-            int64_t token_bytes = job->weight->n_in * 2;
-            int64_t step = is_narrow ? tdm_cpu_max(24, TOKEN_CHUNK_BYTES / token_bytes / 12 * 12)
-                                     : TDM_CPU_DENSE_TOKENS;
+            int64_t step = tdm_cpu_token_step(run->cpu, job->weight->n_in, is_narrow);
             int64_t n_wide = run->is_int8[i] ? run->n_wide : 0;
             if (n_wide > 0) {
                 run_wide(run, job, row0, row1, scratch);

@@ -10,7 +10,6 @@
 
 /* As in linear.c. */
 #define WORK_INLINE 16384
-#define TOKEN_CHUNK_BYTES ((int64_t)256 * 1024)
 
 /* Panels of a piece, at most: single rows stream weights, and long streams suit the prefetchers. */
 #define PIECE_PANELS 8
@@ -69,9 +68,7 @@ static void run_part(const groups_run *run, const tdm_linear_group *g, int32_t p
     bool is_bf16 = tdm_cpu_is_bf16(run->cpu, p->weight);
     int64_t row0 = begin * TDM_CPU_PANEL_ROWS;
     int64_t row1 = tdm_cpu_min(end * TDM_CPU_PANEL_ROWS, p->weight->n_out);
-    int64_t step = is_int8 || is_bf16
-                       ? tdm_cpu_max(24, TOKEN_CHUNK_BYTES / (run->n_in * 2) / 12 * 12)
-                       : TDM_CPU_DENSE_TOKENS;
+    int64_t step = tdm_cpu_token_step(run->cpu, run->n_in, is_int8 || is_bf16);
     int64_t last = g->row0 - run->first + g->n;
     for (int64_t t = g->row0 - run->first; t < last; t += step) {
         int64_t t1 = tdm_cpu_min(last, t + step);
