@@ -138,11 +138,12 @@ typedef struct tdm_activation {
 typedef enum tdm_rope_pairing { TDM_ROPE_HALVES, TDM_ROPE_NEIGHBOURS } tdm_rope_pairing;
 
 /* Where the keys and values of one sequence and one layer lie. Positions are absolute; position p
- * lies in page (p >> page_shift) % n_pages, at slot p & ((1 << page_shift) - 1) of it. A page holds
- * [n_kv_heads][1 << page_shift][head_dim] values of dtype (F32 or BF16), keys and values apart.
- * page_shift >= 6, so that no block of 64 absolute positions crosses a page: attention reduces
- * block by block in the order of absolute positions and so does not depend on the pages' size, on
- * chunking or on threads.
+ * lies in page (p >> page_shift) % n_pages. A page holds, for each kv head, its 1 << page_shift
+ * positions in blocks of 64: 64 * head_dim values of dtype (F32 or BF16; BF16 keys have an even
+ * head_dim), keys and values apart. How values lie inside of a block is the backend's own business:
+ * whoever moves pages moves whole blocks. page_shift >= 6, so that no block of 64 absolute positions
+ * crosses a page: attention reduces by absolute positions and so does not depend on the pages' size,
+ * on chunking or on threads.
  *
  * Latent pages (MLA) hold one row a position that serves as both: a value is the first value_dim
  * values of its key. v is k then, n_kv_heads is 1, and a page may hold the keys of an indexer
@@ -162,15 +163,10 @@ typedef struct tdm_kv_pages {
     bool is_latent;
 } tdm_kv_pages;
 
-/* From one value to the next one, in values. */
-static inline int32_t tdm_kv_value_stride(const tdm_kv_pages *pages) {
-    return pages->is_latent ? pages->head_dim : pages->value_dim;
-}
-
 /* Attention of n consecutive tokens of one sequence over that sequence's own pages. Query i stands
  * at position pos0 + i and sees key positions max(0, pos0 + i - window + 1) .. pos0 + i (window 0:
- * all from 0). With lists (window 0) it sees the positions of its own list alone, and reduces 64
- * of the list at a time, in its order: its bits depend on the list and on what lies there. */
+ * all from 0). With lists (window 0) it sees the positions of its own list alone, and reduces its
+ * entries in their order: its bits depend on the list and on what lies there. */
 typedef struct tdm_attention_span {
     const tdm_kv_pages *pages;
     const float *q; /* [n, n_heads, head_dim], row distance ld_q */

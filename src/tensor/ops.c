@@ -144,6 +144,8 @@ static void check_pages(const tdm_kv_pages *pages, int64_t pos0, int64_t n) {
     TDM_CHECK(pages->dtype == TDM_DTYPE_F32 || pages->dtype == TDM_DTYPE_BF16);
     TDM_CHECK(pages->n_kv_heads >= 1);
     TDM_CHECK(pages->head_dim >= 1 && pages->head_dim <= TDM_HEAD_DIM_MAX);
+    /* Keys of BF16 lie in pairs of dimensions. */
+    TDM_CHECK(pages->dtype == TDM_DTYPE_F32 || pages->is_latent || pages->head_dim % 2 == 0);
     TDM_CHECK(pages->value_dim >= 1 && pages->value_dim <= TDM_HEAD_DIM_MAX);
     TDM_CHECK(!pages->is_latent || (pages->n_kv_heads == 1 && pages->value_dim <= pages->head_dim));
     TDM_CHECK((pages->index != NULL) == (pages->index_dim > 0) && pages->index_dim >= 0 &&

@@ -229,7 +229,7 @@ static inline void kit_latent_case(const backend_kit *kit, kit_latent l) {
     l.be = kit->subjects[0];
     kit_latent_sequence(&l, out[2], scores[2]);
     kit_close("latent attention of the twin", out[0], out[1], n, tolerance);
-    kit_close("latent attention", out[1], out[2], n, TOL_ATTENTION);
+    kit_close("latent attention", out[1], out[2], n, kit_attention_tolerance(kit, l.dtype));
     kit_close("index scores of the twin", scores[0], scores[1], n_all * n_all, TOL_ATTENTION);
     kit_close("index scores", scores[1], scores[2], n_all * n_all, TOL_ATTENTION);
     for (size_t i = 0; i < SUPPORT_LEN(CHUNKS); ++i) {

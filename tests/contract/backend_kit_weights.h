@@ -22,7 +22,13 @@ typedef struct backend_kit {
     /* Owned by the caller, already created with 1, 2 and 3 threads; all of one kind. */
     tdm_backend *subjects[3];
     tdm_backend *twin; /* scalar, of the same tier */
+    bool is_rounding;  /* attention over BF16 pages rounds queries and weights too */
 } backend_kit;
+
+/* What the subjects may differ by from the twin in attention over pages of dtype. */
+static inline float kit_attention_tolerance(const backend_kit *kit, tdm_dtype dtype) {
+    return kit->is_rounding && dtype != TDM_DTYPE_F32 ? TOL_ATTENTION_ROUNDED : TOL_ATTENTION;
+}
 
 #define KIT_N_MAX 300
 #define KIT_WIDTH_MAX 2560

@@ -48,7 +48,7 @@ static inline size_t cache_kit_bytes(const tdm_kv_pages *pages, bool is_second) 
     return pages->dtype == TDM_DTYPE_F32 || (pages->is_latent && is_second) ? 4 : 2;
 }
 
-/* Where one element lies, by the drawing in contract/backend.h. */
+/* Where one element lies: in rows, one of the ways in which a backend may lay out its blocks. */
 static inline uint8_t *cache_kit_element(const tdm_kv_pages *pages, bool is_second, int64_t pos,
                                          int32_t head, int32_t dim) {
     const int64_t page_positions = (int64_t)1 << pages->page_shift;

@@ -7,7 +7,9 @@
 
 static void run_one(tdm_cpu_isa isa, tdm_tier tier, bool is_mapped) {
     char name[64];
-    backend_kit kit = {.name = name, .tier = tier};
+    backend_kit kit = {.name = name,
+                       .tier = tier,
+                       .is_rounding = isa == TDM_CPU_ISA_AVX512 || isa == TDM_CPU_ISA_AMX};
     tdm_error err = {0};
     if (!tdm_cpu_isa_is_present(isa)) {
         SUPPORT_SKIP(SUPPORT_REASON_NO_ISA);
@@ -56,7 +58,7 @@ static void avx2_fast_mapped(void **state) {
 }
 
 /* The exact tier of AVX-512 is not run: its f32 products are those of dense weights in the fast one,
- * and the rest is AVX2's. */
+ * attention is the fast one's, and the rest is AVX2's. */
 static void avx512_fast(void **state) {
     (void)state;
     run_one(TDM_CPU_ISA_AVX512, TDM_TIER_FAST, false);

@@ -27,6 +27,9 @@ static const fill_fn FILLS[TDM_CPU_ISA_COUNT] = {
 #endif
 };
 
+/* Of partial results, for each thread: 512 KiB. */
+#define SPLIT_FLOATS (128 * 1024)
+
 typedef struct tamper_hook {
     tdm_cpu_tamper_fn fn;
     void *arg;
@@ -123,13 +126,14 @@ static const char *cpu_name(const tdm_backend *be) {
 
 size_t tdm_cpu_scratch_bytes(int64_t n_in) {
     /* Eight rows of n_in as f32 with what many tokens need, or as int8 panels with their scales, or a
-     * group of tokens, which are smaller; attention: one block of keys and of values, the queries of
-     * an item and their mixes, with room to align. */
+     * group of tokens, which are smaller; attention: queries of an item,
+     * their scores of a chunk, two mixes each; an opened block of keys, of values. */
     size_t products =
         ((size_t)n_in + 64) * TDM_CPU_F32_ROWS * sizeof(float) + TDM_CPU_DENSE_SCRATCH;
-    size_t attention = (size_t)TDM_HEAD_DIM_MAX * sizeof(float) *
-                           (2 * TDM_CPU_ATTENTION_BLOCK + 2 * TDM_CPU_ATTENTION_QUERIES) +
-                       sizeof(float) * 8 * TDM_CPU_ATTENTION_BLOCK;
+    size_t attention =
+        sizeof(float) * ((size_t)TDM_CPU_ATTENTION_QUERIES *
+                             (TDM_CPU_ATTENTION_CHUNK + 3 * (TDM_HEAD_DIM_MAX + 32)) +
+                         2 * TDM_CPU_ATTENTION_BLOCK * TDM_HEAD_DIM_MAX);
     size_t bytes = products > attention ? products : attention;
     bytes = bytes > TDM_CPU_WIDE_SCRATCH ? bytes : TDM_CPU_WIDE_SCRATCH;
     return (bytes + 127) / 128 * 128;
@@ -216,6 +220,30 @@ tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, td
     return TDM_OK;
 }
 
+/* Room for what attention split over keys leaves between chunks; without a team there is none. */
+static tdm_status split_init(tdm_cpu *cpu, tdm_error *err) {
+    tdm_cpu_split *split = &cpu->split;
+    if (cpu->n_threads == 1) {
+        return TDM_OK;
+    }
+    split->n_floats = SPLIT_FLOATS * tdm_cpu_min(cpu->n_threads, 16);
+    split->n_tiles = (int64_t)cpu->n_threads * 4;
+    split->partials =
+        tdm_mem_alloc_aligned(cpu->alloc, (size_t)split->n_floats * sizeof(float), 64);
+    split->left = tdm_mem_calloc(cpu->alloc, (size_t)split->n_tiles, sizeof *split->left);
+    if (split->partials == NULL || split->left == NULL) {
+        return tdm_fail_nomem(err, "attention's partial results");
+    }
+    return TDM_OK;
+}
+
+static void split_free(tdm_cpu *cpu) {
+    tdm_cpu_split *split = &cpu->split;
+    tdm_mem_free_aligned(cpu->alloc, split->partials, (size_t)split->n_floats * sizeof(float), 64);
+    tdm_mem_free(cpu->alloc, split->left, (size_t)split->n_tiles * sizeof *split->left);
+    *split = (tdm_cpu_split){0};
+}
+
 static bool cpu_can_read(const tdm_backend *be, tdm_dtype dtype) {
     (void)be;
     return tdm_dequant_can(dtype);
@@ -226,6 +254,7 @@ static void cpu_destroy(tdm_backend *be) {
         tdm_cpu *cpu = tdm_cpu_of(be);
         tdm_team_destroy(be->team);
         scratch_free(cpu);
+        split_free(cpu);
         tdm_mem_free_aligned(cpu->alloc, cpu, sizeof *cpu, 64);
     }
 }
@@ -300,6 +329,7 @@ tdm_status tdm_cpu_backend_create_tampered(tdm_backend **out_backend, const tdm_
     (void)snprintf(cpu->name, sizeof cpu->name, "cpu-%s", tdm_cpu_isa_name(cpu->isa));
     TDM_TRY_GOTO(status, tdm_team_create(&cpu->base.team, alloc, cpu->n_threads, err), done);
     spread_over_nodes(cpu);
+    TDM_TRY_GOTO(status, split_init(cpu, err), done);
     TDM_TRY_GOTO(status, tdm_cpu_reserve(&cpu->base, 1, 0, err), done);
     *out_backend = &cpu->base;
     cpu = NULL;

@@ -33,14 +33,18 @@
 #include "base/thread.h"
 #include "tensor/weight.h"
 
+#include <stdatomic.h>
+
 /* Rows of a weight that kernels take at once; threads split at multiples of it. */
 #define TDM_CPU_PANEL_ROWS 16
 /* And of that as f32 in scratch. */
 #define TDM_CPU_F32_ROWS 8
-/* Positions of one step of attention. */
+/* Positions (or entries of a list) that lie together in a page, and of one step of attention: every
+ * query reduces chunk by chunk, each by itself, and merges what they gave in ascending order. */
 #define TDM_CPU_ATTENTION_BLOCK 64
+#define TDM_CPU_ATTENTION_CHUNK 256
 /* Queries (tokens times heads) of one attention item. */
-#define TDM_CPU_ATTENTION_QUERIES 32
+#define TDM_CPU_ATTENTION_QUERIES 48
 
 /* The constants of both gelus, rounded to f32. */
 #define TDM_CPU_SQRT_2_PI 0x1.988454p-1f
@@ -128,7 +132,17 @@ typedef struct tdm_cpu_attention_item {
     int32_t head1;
     int32_t tok0;
     int32_t tok1;
+    /* NULL: every chunk, and the result into the span's out. Else what chunks [chunk0, chunk1) give,
+     * each tdm_cpu_partial_floats of them, for attention_merge. */
+    float *partials;
+    int64_t chunk0;
+    int64_t chunk1;
 } tdm_cpu_attention_item;
+
+/* Of one chunk: for each query its mix of values, then its largest score and its sum of weights. */
+static inline int64_t tdm_cpu_partial_floats(int64_t n_queries, int64_t value_dim) {
+    return n_queries * ((value_dim + 15) / 16 * 16 + 16);
+}
 
 typedef struct tdm_cpu_kernels {
     /* Output rows [row0, row1) for tokens [tok0, tok1). row0 is a multiple of the panel. scratch:
@@ -168,6 +182,9 @@ typedef struct tdm_cpu_kernels {
     void (*rope)(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,
                  tdm_rope_pairing pairing);
     void (*attention)(const tdm_cpu_attention_item *item, void *scratch);
+    /* Merges the partials of chunks [chunk0, chunk1) into the span's out: the bits of a whole item.
+     * NULL: the set knows whole items only. */
+    void (*attention_merge)(const tdm_cpu_attention_item *item, void *scratch);
     /* Positions [begin, end) of the span, counted from its pos0. */
     void (*index_scores)(const tdm_index_span *span, int64_t begin, int64_t end);
     void (*kv_store)(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype);
@@ -238,6 +255,14 @@ tdm_status tdm_cpu_backend_create_tampered(tdm_backend **out_backend, const tdm_
                                            const tdm_cpu_options *options, tdm_cpu_tamper_fn tamper,
                                            void *tamper_arg, tdm_error *err);
 
+/* What attention split over keys keeps between its chunks and their merge. */
+typedef struct tdm_cpu_split {
+    float *partials; /* NULL: one thread, which splits nothing */
+    int64_t n_floats;
+    atomic_int *left; /* [n_tiles]: chunks of a tile that are still to come */
+    int64_t n_tiles;
+} tdm_cpu_split;
+
 typedef struct tdm_cpu {
     tdm_backend base;
     const tdm_alloc *alloc;
@@ -260,6 +285,7 @@ typedef struct tdm_cpu {
     float *gathered;  /* [n_max, width_max] of them; NULL without such a weight */
     size_t gathered_bytes;
     size_t x8_groups_bytes;
+    tdm_cpu_split split;
     char name[24];
 } tdm_cpu;
 
@@ -285,15 +311,43 @@ static inline float *tdm_cpu_index_row(const tdm_kv_pages *pages, int64_t positi
     return (float *)(void *)pages->index[page] + slot * (size_t)pages->index_dim;
 }
 
-/* Where the values of a position lie: side is the keys or the values of pages, stride how far two
- * positions of one head are apart, in values. */
-static inline uint8_t *tdm_cpu_row(const tdm_kv_pages *pages, uint8_t *const *side, int64_t head,
-                                   int64_t position, int64_t stride) {
+/* How keys and values lie inside a block of 64 positions of one head (64 * dim values either way),
+ * so that kernels find what they multiply side by side and no score needs a horizontal sum:
+ *   F32 keys    [head_dim][64]             F32 values   [64][value_dim]
+ *   BF16 keys   [head_dim / 2][64][2]      BF16 values  [32][value_dim][2]
+ * A lane is four bytes: an F32, or two BF16 that one instruction multiplies (two dimensions of a key;
+ * two positions of a value). The other position of a value's lane may be stale: it is masked, not
+ * multiplied by zero. Latent rows stay rows, [64][head_dim]: they are keys and values at once. */
+static inline int64_t tdm_cpu_key_at(tdm_dtype dtype, int64_t slot, int64_t d) {
+    const int64_t block = TDM_CPU_ATTENTION_BLOCK;
+    return dtype == TDM_DTYPE_F32 ? d * block + slot : (d / 2 * block + slot) * 2 + d % 2;
+}
+
+static inline int64_t tdm_cpu_value_at(tdm_dtype dtype, int64_t dim, int64_t slot, int64_t d) {
+    return dtype == TDM_DTYPE_F32 ? slot * dim + d : (slot / 2 * dim + d) * 2 + slot % 2;
+}
+
+/* Where a position's block of one head lies. side: keys or values of pages; dim: values a position
+ * has there. */
+static inline uint8_t *tdm_cpu_kv_block(const tdm_kv_pages *pages, uint8_t *const *side,
+                                        int64_t head, int64_t position, int64_t dim) {
     size_t slots = (size_t)1 << pages->page_shift;
     size_t page = (size_t)((uint64_t)position >> pages->page_shift) % pages->n_pages;
-    size_t at = (size_t)head * slots + ((size_t)position & (slots - 1));
-    return side[page] + at * (size_t)stride * (pages->dtype == TDM_DTYPE_F32 ? 4 : 2);
+    size_t first = (size_t)position & (slots - 1) & ~(size_t)(TDM_CPU_ATTENTION_BLOCK - 1);
+    return side[page] +
+           ((size_t)head * slots + first) * (size_t)dim * (pages->dtype == TDM_DTYPE_F32 ? 4 : 2);
 }
+
+/* A latent row. */
+static inline uint8_t *tdm_cpu_latent_row(const tdm_kv_pages *pages, int64_t position) {
+    size_t slot = (size_t)position & (TDM_CPU_ATTENTION_BLOCK - 1);
+    return tdm_cpu_kv_block(pages, pages->k, 0, position, pages->head_dim) +
+           slot * (size_t)pages->head_dim * (pages->dtype == TDM_DTYPE_F32 ? 4 : 2);
+}
+
+/* One position's key or value as f32, from whatever lies there. */
+void tdm_cpu_key_read(const tdm_kv_pages *pages, int64_t head, int64_t position, float *out);
+void tdm_cpu_value_read(const tdm_kv_pages *pages, int64_t head, int64_t position, float *out);
 
 static inline int64_t tdm_cpu_min(int64_t a, int64_t b) {
     return a < b ? a : b;

@@ -1,455 +1,148 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attention over pages. For each block of 64 absolute positions: scores of one query against eight
- * keys at a time, the running maximum and sum, then the mix of values. Keys and values of a block
- * are widened to f32 once for all queries of the item (F32 pages are read where they lie). What a
- * query sees of a block decides its arithmetic; which other queries share the item does not. */
+ * Attention over pages with eight lanes. BF16 keys and values are widened on the way, queries and
+ * weights stay f32. The arithmetic's order is attention_tmpl.h's. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
 #include "backend/cpu/avx2/math_inl.h"
-#include "tensor/ops.h"
 
-#include <math.h>
-#include <string.h>
-
-#define BLOCK TDM_CPU_ATTENTION_BLOCK
-#define QUERIES TDM_CPU_ATTENTION_QUERIES
-/* Queries of one register tile. */
+#define LANES 8
+/* Three queries by four vectors, and room for a vector of lanes and the factors. */
 #define TILE_QUERIES 3
-/* Above so many queries widening bf16 once beats widening it in every tile. */
-#define WIDEN_QUERIES 6
+#define BF16_FORM FORM_PAIRS
+#define IS_ROUNDED false
+#define HAS_F32 1
 
-typedef struct work {
-    float *keys;   /* [BLOCK, HEAD_DIM_MAX] */
-    float *values; /* [BLOCK, HEAD_DIM_MAX] */
-    float *q;      /* [QUERIES, k_pad], zeros behind head_dim */
-    float *mix;    /* [QUERIES, v_pad] */
-    float *scores; /* [TILE_QUERIES, BLOCK] */
-    float *largest;
-    float *total;
-    int64_t k_pad;
-    int64_t v_pad;
-} work;
+typedef __m256 vec;
 
-static work work_of(const tdm_kv_pages *pages, void *scratch) {
-    work w = {.k_pad = (pages->head_dim + 7) / 8 * 8, .v_pad = (pages->value_dim + 7) / 8 * 8};
-    w.keys = scratch;
-    w.values = w.keys + BLOCK * TDM_HEAD_DIM_MAX;
-    w.q = w.values + BLOCK * TDM_HEAD_DIM_MAX;
-    w.mix = w.q + QUERIES * TDM_HEAD_DIM_MAX;
-    w.scores = w.mix + QUERIES * TDM_HEAD_DIM_MAX;
-    w.largest = w.scores + TILE_QUERIES * BLOCK;
-    w.total = w.largest + QUERIES;
-    return w;
+TDM_INLINE vec v_load(const float *x) {
+    return _mm256_loadu_ps(x);
 }
 
-/* Rows of keys or values of one block. */
-typedef struct rows_view {
-    const uint8_t *base; /* where row 0 of the block lies or would lie */
-    int64_t row_bytes;
-    int is_bf16;
-} rows_view;
-
-/* One row as f32, zeros behind dim up to a multiple of eight. */
-static void widen_row(const uint8_t *row, tdm_dtype dtype, int64_t dim, float *out) {
-    int64_t i = 0;
-    if (dtype == TDM_DTYPE_F32) {
-        memcpy(out, row, (size_t)dim * 4);
-        i = dim;
-    } else {
-        for (; i + 8 <= dim; i += 8) {
-            __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * i));
-            __m256i v = _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16);
-            _mm256_storeu_ps(out + i, _mm256_castsi256_ps(v));
-        }
-        for (; i < dim; ++i) {
-            uint32_t bits = ((uint32_t)row[2 * i] << 16) | ((uint32_t)row[2 * i + 1] << 24);
-            memcpy(out + i, &bits, sizeof bits);
-        }
-    }
-    for (; i < (dim + 7) / 8 * 8; ++i) {
-        out[i] = 0.0f;
-    }
+TDM_INLINE vec v_load_some(const float *x, int64_t n) {
+    return load_some(x, n);
 }
 
-/* The dim values of rows [lo, hi) of a block, stride values from one to the next. Rows that end on
- * a vector are read where they lie, unless they are bf16 and shared by many queries. */
-static rows_view view_rows(const uint8_t *base, tdm_dtype dtype, int64_t dim, int64_t stride,
-                           bool is_shared, int64_t lo, int64_t hi, float *buffer) {
-    int64_t pad = (dim + 7) / 8 * 8;
-    int64_t bytes = dtype == TDM_DTYPE_F32 ? 4 : 2;
-    if (dim % 8 == 0 && dtype == TDM_DTYPE_F32) {
-        return (rows_view){base, stride * 4, 0};
-    }
-    if (dim % 8 == 0 && !is_shared) {
-        return (rows_view){base, stride * 2, 1};
-    }
-    for (int64_t j = lo; j < hi; ++j) {
-        widen_row(base + j * stride * bytes, dtype, dim, buffer + j * pad);
-    }
-    return (rows_view){(const uint8_t *)buffer, pad * 4, 0};
+TDM_INLINE void v_store(float *out, vec v) {
+    _mm256_storeu_ps(out, v);
 }
 
-/* Eight values of a key or value row: f32, or bf16 widened on the way. */
-TDM_INLINE __m256 load8(int is_bf16, const uint8_t *row, int64_t d) {
-    if (is_bf16) {
-        __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * d));
-        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
-    }
-    return _mm256_loadu_ps((const float *)(const void *)(row + 4 * d));
+TDM_INLINE void v_store_some(float *out, int64_t n, vec v) {
+    store_some(out, n, v);
 }
 
-TDM_INLINE __m256i lanes_between(int64_t lo, int64_t hi) {
-    return _mm256_andnot_si256(lanes_below(lo), lanes_below(hi));
+TDM_INLINE vec v_set1(float x) {
+    return _mm256_set1_ps(x);
 }
 
-/* Dots of n queries (a constant) with keys j0..j0+3; rows outside [lo, hi) are read as the nearest
- * row inside. Each dot has one accumulator and ends as fold8 does. */
-TDM_INLINE void dots4(int n, const rows_view *keys, const float *const *q, int64_t dim, int64_t j0,
-                      int64_t lo, int64_t hi, __m128 *out) {
-    const uint8_t *k[4];
-    __m256 acc[TILE_QUERIES * 4];
-    for (int i = 0; i < 4; ++i) {
-        int64_t j = tdm_cpu_min(tdm_cpu_max(j0 + i, lo), hi - 1);
-        k[i] = keys->base + j * keys->row_bytes;
-    }
-    for (int i = 0; i < 4 * n; ++i) {
-        acc[i] = _mm256_setzero_ps();
-    }
-    for (int64_t d = 0; d < dim; d += 8) {
-        __m256 v[TILE_QUERIES];
-        for (int t = 0; t < n; ++t) {
-            v[t] = _mm256_loadu_ps(q[t] + d);
-        }
-        for (int i = 0; i < 4; ++i) {
-            __m256 key = load8(keys->is_bf16, k[i], d);
-            for (int t = 0; t < n; ++t) {
-                acc[4 * t + i] = _mm256_fmadd_ps(key, v[t], acc[4 * t + i]);
-            }
-        }
-    }
-    for (int t = 0; t < n; ++t) {
-        const __m256 *a = acc + 4 * t;
-        __m256 h = _mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3]));
-        out[t] = _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
-    }
+TDM_INLINE vec v_add(vec a, vec b) {
+    return _mm256_add_ps(a, b);
 }
 
-/* Scores of n queries against rows [lo, hi) of a block, 64 floats a query; -inf in the other lanes
- * of the vectors they touch. out_largest: the largest of each. */
-TDM_INLINE void score_tile(int n, const tdm_attention_span *s, const rows_view *keys,
-                           const float *const *q, int64_t dim, int64_t lo, int64_t hi,
-                           float *scores, float *out_largest) {
-    const __m256 lowest = _mm256_set1_ps(-INFINITY);
-    const __m256 scale = _mm256_set1_ps(s->scale);
-    __m256 largest[TILE_QUERIES];
-    for (int t = 0; t < n; ++t) {
-        largest[t] = lowest;
-    }
-    for (int64_t j = lo & ~(int64_t)7; j < hi; j += 8) {
-        __m128 four[2][TILE_QUERIES];
-        __m256i inside = lanes_between(tdm_cpu_max(0, lo - j), tdm_cpu_min(8, hi - j));
-        dots4(n, keys, q, dim, j, lo, hi, four[0]);
-        dots4(n, keys, q, dim, j + 4, lo, hi, four[1]);
-        for (int t = 0; t < n; ++t) {
-            __m256 v = _mm256_mul_ps(_mm256_set_m128(four[1][t], four[0][t]), scale);
-            if (s->softcap != 0.0f) {
-                __m256 cap = _mm256_set1_ps(s->softcap);
-                v = _mm256_mul_ps(cap, tanh8(_mm256_div_ps(v, cap)));
-            }
-            v = _mm256_blendv_ps(lowest, v, _mm256_castsi256_ps(inside));
-            largest[t] = _mm256_max_ps(v, largest[t]);
-            _mm256_storeu_ps(scores + BLOCK * t + j, v);
-        }
-    }
-    for (int t = 0; t < n; ++t) {
-        out_largest[t] = max8(largest[t]);
-    }
+TDM_INLINE vec v_sub(vec a, vec b) {
+    return _mm256_sub_ps(a, b);
 }
 
-/* mix = mix * keep + sum of scores[j] * values[j] for n queries and n_vec vectors of eight from d,
- * both constants. */
-TDM_INLINE void mix_some(int n, int n_vec, float *const *mix, const float *keep,
-                         const float *scores, const rows_view *values, int64_t d, int64_t lo,
-                         int64_t hi) {
-    __m256 acc[TILE_QUERIES * 4];
-    for (int t = 0; t < n; ++t) {
-        for (int i = 0; i < n_vec; ++i) {
-            acc[t * n_vec + i] =
-                _mm256_mul_ps(_mm256_loadu_ps(mix[t] + d + 8 * i), _mm256_set1_ps(keep[t]));
-        }
-    }
-    for (int64_t j = lo; j < hi; ++j) {
-        const uint8_t *row = values->base + j * values->row_bytes;
-        __m256 p[TILE_QUERIES];
-        for (int t = 0; t < n; ++t) {
-            p[t] = _mm256_set1_ps(scores[BLOCK * t + j]);
-        }
-        for (int i = 0; i < n_vec; ++i) {
-            __m256 v = load8(values->is_bf16, row, d + 8 * i);
-            for (int t = 0; t < n; ++t) {
-                acc[t * n_vec + i] = _mm256_fmadd_ps(p[t], v, acc[t * n_vec + i]);
-            }
-        }
-    }
-    for (int t = 0; t < n; ++t) {
-        for (int i = 0; i < n_vec; ++i) {
-            _mm256_storeu_ps(mix[t] + d + 8 * i, acc[t * n_vec + i]);
-        }
-    }
+TDM_INLINE vec v_mul(vec a, vec b) {
+    return _mm256_mul_ps(a, b);
 }
 
-/* Weights exp(score - max) in place; returns their sum. */
-static float weigh_block(float *scores, float max, int64_t lo, int64_t hi) {
-    __m256 sum = _mm256_setzero_ps();
-    for (int64_t j = lo & ~(int64_t)7; j < hi; j += 8) {
-        __m256 v = exp8(_mm256_sub_ps(_mm256_loadu_ps(scores + j), _mm256_set1_ps(max)));
-        _mm256_storeu_ps(scores + j, v);
-        sum = _mm256_add_ps(sum, v);
-    }
-    return fold8(sum);
+TDM_INLINE vec v_div(vec a, vec b) {
+    return _mm256_div_ps(a, b);
 }
 
-static float exp_one(float x) {
-    return _mm256_cvtss_f32(exp8(_mm256_set1_ps(x)));
+TDM_INLINE vec v_fma(vec a, vec b, vec c) {
+    return _mm256_fmadd_ps(a, b, c);
 }
 
-static int64_t first_seen(const tdm_attention_span *s, int64_t position) {
-    return s->window > 0 ? tdm_cpu_max(0, position + 1 - s->window) : 0;
+/* b where one of the two is NaN. */
+TDM_INLINE vec v_max(vec a, vec b) {
+    return _mm256_max_ps(a, b);
 }
 
-static void start(const tdm_cpu_attention_item *item, const work *w) {
-    const tdm_attention_span *s = item->span;
-    int64_t dim = s->pages->head_dim;
-    int64_t n_heads = item->head1 - item->head0;
-    for (int64_t t = item->tok0; t < item->tok1; ++t) {
-        for (int64_t h = item->head0; h < item->head1; ++h) {
-            int64_t i = (t - item->tok0) * n_heads + (h - item->head0);
-            float *q = w->q + i * w->k_pad;
-            memcpy(q, s->q + t * s->ld_q + h * dim, (size_t)dim * sizeof *q);
-            for (int64_t d = dim; d < w->k_pad; ++d) {
-                q[d] = 0.0f;
-            }
-            memset(w->mix + i * w->v_pad, 0, (size_t)w->v_pad * sizeof(float));
-            /* A sink is one more score, seen first; its own weight is exp(0). */
-            w->largest[i] = s->sinks != NULL ? s->sinks[h] : -INFINITY;
-            w->total[i] = w->largest[i] == -INFINITY ? 0.0f : 1.0f;
-        }
-    }
+TDM_INLINE float v_largest(vec v) {
+    return max8(v);
 }
 
-static void finish(const tdm_cpu_attention_item *item, const work *w) {
-    const tdm_attention_span *s = item->span;
-    int64_t dim = s->pages->value_dim;
-    int64_t n_heads = item->head1 - item->head0;
-    for (int64_t t = item->tok0; t < item->tok1; ++t) {
-        for (int64_t h = item->head0; h < item->head1; ++h) {
-            int64_t i = (t - item->tok0) * n_heads + (h - item->head0);
-            float *out = s->out + t * s->ld_out + h * dim;
-            __m256 total = _mm256_set1_ps(w->total[i]);
-            for (int64_t d = 0; d < dim; d += 8) {
-                __m256 v = _mm256_div_ps(_mm256_loadu_ps(w->mix + i * w->v_pad + d), total);
-                _mm256_maskstore_ps(out + d, lanes_below(tdm_cpu_min(8, dim - d)), v);
-            }
-        }
-    }
+TDM_INLINE float v_sum(vec v) {
+    return fold8(v);
 }
 
-/* n queries of the item, from number first on, that all see rows [lo, hi) of the block. */
-TDM_INLINE void attend_tile(int n, const tdm_attention_span *s, const work *w, int64_t first,
-                            const rows_view *keys, const rows_view *values, int64_t lo,
-                            int64_t hi) {
-    const float *q[TILE_QUERIES];
-    float *mix[TILE_QUERIES];
-    float max[TILE_QUERIES];
-    float keep[TILE_QUERIES];
-    int64_t d = 0;
-    for (int t = 0; t < n; ++t) {
-        q[t] = w->q + (first + t) * w->k_pad;
-        mix[t] = w->mix + (first + t) * w->v_pad;
-    }
-    score_tile(n, s, keys, q, w->k_pad, lo, hi, w->scores, max);
-    for (int t = 0; t < n; ++t) {
-        float before = w->largest[first + t];
-        float now = max[t] > before ? max[t] : before;
-        keep[t] = before == -INFINITY ? 0.0f : exp_one(before - now);
-        float sum = weigh_block(w->scores + BLOCK * t, now, lo, hi);
-        w->total[first + t] = w->total[first + t] * keep[t] + sum;
-        w->largest[first + t] = now;
-    }
-    for (; d + 32 <= w->v_pad; d += 32) {
-        mix_some(n, 4, mix, keep, w->scores, values, d, lo, hi);
-    }
-    for (; d < w->v_pad; d += 8) {
-        mix_some(n, 1, mix, keep, w->scores, values, d, lo, hi);
-    }
+/* Lanes [lo, hi) of v, the others of `other`. */
+TDM_INLINE vec v_between(vec v, vec other, int64_t lo, int64_t hi) {
+    __m256i inside = _mm256_andnot_si256(lanes_below(lo), lanes_below(hi));
+    return _mm256_blendv_ps(other, v, _mm256_castsi256_ps(inside));
 }
 
-typedef void (*attend_fn)(const tdm_attention_span *s, const work *w, int64_t first,
-                          const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi);
-
-static void attend_1(const tdm_attention_span *s, const work *w, int64_t first,
-                     const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi) {
-    rows_view k = {keys->base, keys->row_bytes, 0};
-    rows_view v = {values->base, values->row_bytes, 0};
-    attend_tile(1, s, w, first, &k, &v, lo, hi);
+/* The bf16 in the upper half of each lane, and the one in the lower, as f32. */
+TDM_INLINE vec v_only_second(vec pairs) {
+    return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32((int32_t)0xffff0000u)));
 }
 
-static void attend_3(const tdm_attention_span *s, const work *w, int64_t first,
-                     const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi) {
-    rows_view k = {keys->base, keys->row_bytes, 0};
-    rows_view v = {values->base, values->row_bytes, 0};
-    attend_tile(3, s, w, first, &k, &v, lo, hi);
+TDM_INLINE vec v_only_first(vec pairs) {
+    return _mm256_and_ps(pairs, _mm256_castsi256_ps(_mm256_set1_epi32(0xffff)));
 }
 
-static void attend_1_bf16(const tdm_attention_span *s, const work *w, int64_t first,
-                          const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi) {
-    rows_view k = {keys->base, keys->row_bytes, 1};
-    rows_view v = {values->base, values->row_bytes, 1};
-    attend_tile(1, s, w, first, &k, &v, lo, hi);
+TDM_INLINE vec v_second(vec pairs) {
+    return v_only_second(pairs);
 }
 
-static void attend_3_bf16(const tdm_attention_span *s, const work *w, int64_t first,
-                          const rows_view *keys, const rows_view *values, int64_t lo, int64_t hi) {
-    rows_view k = {keys->base, keys->row_bytes, 1};
-    rows_view v = {values->base, values->row_bytes, 1};
-    attend_tile(3, s, w, first, &k, &v, lo, hi);
+TDM_INLINE vec v_first(vec pairs) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(pairs), 16));
 }
 
-/* All queries of the item against the block of positions [begin, begin + BLOCK). Neighbouring
- * queries that see the same rows of it go together. */
-static void attend_block(const tdm_cpu_attention_item *item, const work *w, int64_t begin) {
-    static const attend_fn ONE[2] = {attend_1, attend_1_bf16};
-    static const attend_fn THREE[2] = {attend_3, attend_3_bf16};
-    const tdm_attention_span *s = item->span;
-    const tdm_kv_pages *pages = s->pages;
-    int64_t n_heads = item->head1 - item->head0;
-    int64_t n = (item->tok1 - item->tok0) * n_heads;
-    int64_t kv_head = item->head0 / (s->n_heads / pages->n_kv_heads);
-    int64_t k_stride = pages->head_dim;
-    int64_t v_stride = tdm_kv_value_stride(pages);
-    const uint8_t *k = tdm_cpu_row(pages, pages->k, kv_head, begin, k_stride);
-    const uint8_t *v = tdm_cpu_row(pages, pages->v, kv_head, begin, v_stride);
-    int64_t lo = tdm_cpu_max(0, first_seen(s, s->pos0 + item->tok0) - begin);
-    int64_t hi = tdm_cpu_min(BLOCK, s->pos0 + item->tok1 - begin);
-    bool is_shared = n > WIDEN_QUERIES;
-    rows_view keys =
-        view_rows(k, pages->dtype, pages->head_dim, k_stride, is_shared, lo, hi, w->keys);
-    rows_view values =
-        view_rows(v, pages->dtype, pages->value_dim, v_stride, is_shared, lo, hi, w->values);
-    /* One kernel for both: when the widths differ in kind, both are widened. */
-    if (keys.is_bf16 != values.is_bf16) {
-        keys = view_rows(k, pages->dtype, pages->head_dim, k_stride, true, lo, hi, w->keys);
-        values = view_rows(v, pages->dtype, pages->value_dim, v_stride, true, lo, hi, w->values);
-    }
-    for (int64_t i = 0; i < n;) {
-        int64_t position = s->pos0 + item->tok0 + i / n_heads;
-        int64_t last = s->pos0 + item->tok0 + (i + 2) / n_heads;
-        lo = tdm_cpu_max(0, first_seen(s, position) - begin);
-        hi = tdm_cpu_min(BLOCK, position + 1 - begin);
-        bool is_same = i + 3 <= n && lo == tdm_cpu_max(0, first_seen(s, last) - begin) &&
-                       hi == tdm_cpu_min(BLOCK, last + 1 - begin);
-        if (lo < hi) {
-            (is_same ? THREE : ONE)[keys.is_bf16](s, w, i, &keys, &values, lo, hi);
-        }
-        i += is_same ? 3 : 1;
-    }
+/* 2^x for x <= 0 within 2 ulp; 0 below -126; NaN stays NaN. x = n + r with |r| <= 1/2, and 2^r by a
+ * polynomial of our own fit, off by 1.6e-8 of the value at most. */
+TDM_INLINE vec v_exp2(vec x) {
+    const __m256 lowest = _mm256_set1_ps(-126.0f);
+    __m256 y = _mm256_max_ps(lowest, x);
+    __m256 n = _mm256_round_ps(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 r = _mm256_sub_ps(x, n);
+    __m256 p = _mm256_set1_ps(0x1.41d334p-13f);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.5f456ap-10f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.3b2dbcp-7f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.c6aed4p-5f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.ebfbdap-3f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.62e430p-1f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
+    __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    p = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
+    return _mm256_andnot_ps(_mm256_cmp_ps(x, lowest, _CMP_LT_OQ), p);
 }
 
-/* 64 entries of one token's list, gathered and widened, against all heads of the item. */
-static void attend_list(const tdm_cpu_attention_item *item, const work *w, int64_t tok,
-                        const int32_t *list, int64_t n) {
-    const tdm_attention_span *s = item->span;
-    const tdm_kv_pages *pages = s->pages;
-    int64_t n_heads = item->head1 - item->head0;
-    int64_t kv_head = item->head0 / (s->n_heads / pages->n_kv_heads);
-    int64_t first = (tok - item->tok0) * n_heads;
-    int64_t i = 0;
-    rows_view keys = {(const uint8_t *)w->keys, w->k_pad * 4, 0};
-    rows_view values = {(const uint8_t *)w->values, w->v_pad * 4, 0};
-    for (int64_t j = 0; j < n; ++j) {
-        widen_row(tdm_cpu_row(pages, pages->k, kv_head, list[j], pages->head_dim), pages->dtype,
-                  pages->head_dim, w->keys + j * w->k_pad);
-        if (!pages->is_latent) {
-            widen_row(tdm_cpu_row(pages, pages->v, kv_head, list[j], pages->value_dim),
-                      pages->dtype, pages->value_dim, w->values + j * w->v_pad);
-        }
-    }
-    if (pages->is_latent) { /* lanes behind value_dim mix what is never stored */
-        values = keys;
-    }
-    for (; i + 3 <= n_heads; i += 3) {
-        attend_3(s, w, first + i, &keys, &values, 0, n);
-    }
-    for (; i < n_heads; ++i) {
-        attend_1(s, w, first + i, &keys, &values, 0, n);
-    }
+TDM_INLINE float v_exp2_one(float x) {
+    return _mm256_cvtss_f32(v_exp2(_mm256_set1_ps(x)));
 }
 
-static void attend_lists(const tdm_cpu_attention_item *item, const work *w) {
-    const tdm_attention_span *s = item->span;
-    for (int64_t t = item->tok0; t < item->tok1; ++t) {
-        const int32_t *list = s->chosen + t * s->ld_chosen;
-        for (int64_t at = 0; at < s->n_chosen[t]; at += BLOCK) {
-            attend_list(item, w, t, list + at, tdm_cpu_min(BLOCK, s->n_chosen[t] - at));
-        }
-    }
+TDM_INLINE vec v_tanh(vec x) {
+    return tanh8(x);
 }
+
+/* Weights are never rounded here, and lanes never multiplied in pairs. */
+TDM_INLINE vec v_exp2_short(vec x) {
+    return v_exp2(x);
+}
+
+TDM_INLINE vec v_put_short(float *scores, int64_t j, vec a, vec b, vec total) {
+    (void)scores;
+    (void)j;
+    (void)a;
+    (void)b;
+    return total;
+}
+
+TDM_INLINE vec v_dot(vec lanes, vec x, vec acc) {
+    (void)lanes;
+    (void)x;
+    return acc;
+}
+
+#include "backend/cpu/attention_tmpl.h"
 
 void tdm_avx2_attention(const tdm_cpu_attention_item *item, void *scratch) {
-    const tdm_attention_span *s = item->span;
-    work w = work_of(s->pages, scratch);
-    start(item, &w);
-    if (s->chosen != NULL) {
-        attend_lists(item, &w);
-    } else {
-        int64_t begin = first_seen(s, s->pos0 + item->tok0) / BLOCK * BLOCK;
-        for (; begin < s->pos0 + item->tok1; begin += BLOCK) {
-            attend_block(item, &w, begin);
-        }
-    }
-    finish(item, &w);
+    attend_item(item, scratch);
 }
 
-/* Dots of four queries with one key, folded; each has one accumulator. */
-TDM_INLINE __m128 index_dots(const float *const *q, const float *key, int64_t dim) {
-    __m256 acc[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(),
-                     _mm256_setzero_ps()};
-    int64_t d = 0;
-    for (; d + 8 <= dim; d += 8) {
-        __m256 k = _mm256_loadu_ps(key + d);
-        for (int i = 0; i < 4; ++i) {
-            acc[i] = _mm256_fmadd_ps(_mm256_loadu_ps(q[i] + d), k, acc[i]);
-        }
-    }
-    if (d < dim) {
-        __m256i mask = lanes_below(dim - d);
-        __m256 k = _mm256_maskload_ps(key + d, mask);
-        for (int i = 0; i < 4; ++i) {
-            acc[i] = _mm256_fmadd_ps(_mm256_maskload_ps(q[i] + d, mask), k, acc[i]);
-        }
-    }
-    __m256 h = _mm256_hadd_ps(_mm256_hadd_ps(acc[0], acc[1]), _mm256_hadd_ps(acc[2], acc[3]));
-    return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
-}
-
-void tdm_avx2_index_scores(const tdm_index_span *s, int64_t begin, int64_t end) {
-    int64_t dim = s->pages->index_dim;
-    for (int64_t i = begin; i < end; ++i) {
-        const float *key = tdm_cpu_index_row(s->pages, s->pos0 + i);
-        float score = 0.0f;
-        for (int64_t h = 0; h < s->n_heads; h += 4) {
-            int64_t n = tdm_cpu_min(4, s->n_heads - h);
-            const float *q[4];
-            float dots[4];
-            for (int64_t j = 0; j < 4; ++j) { /* past the last head: the last one again, unread */
-                q[j] = s->q + tdm_cpu_min(h + j, s->n_heads - 1) * dim;
-            }
-            _mm_storeu_ps(dots, _mm_max_ps(index_dots(q, key, dim), _mm_setzero_ps()));
-            for (int64_t j = 0; j < n; ++j) {
-                score += s->weights[h + j] * dots[j];
-            }
-        }
-        s->out[i] = score;
-    }
+void tdm_avx2_attention_merge(const tdm_cpu_attention_item *item, void *scratch) {
+    merge_item(item, scratch);
 }

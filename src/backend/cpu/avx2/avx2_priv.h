@@ -27,6 +27,7 @@ void tdm_avx2_rms_norm(float *out, const float *x, const float *w, int64_t dim, 
 void tdm_avx2_rope(float *x, int32_t n_heads, int32_t head_dim, const float *table, int32_t n_freq,
                    tdm_rope_pairing pairing);
 void tdm_avx2_attention(const tdm_cpu_attention_item *item, void *scratch);
+void tdm_avx2_attention_merge(const tdm_cpu_attention_item *item, void *scratch);
 void tdm_avx2_index_scores(const tdm_index_span *span, int64_t begin, int64_t end);
 void tdm_avx2_kv_store(uint8_t *out, const float *x, int32_t dim, tdm_dtype dtype);
 void tdm_avx2_layer_norm(float *out, const float *x, const float *w, const float *bias, int64_t dim,

@@ -15,6 +15,7 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
     kernels->layer_norm = tdm_avx2_layer_norm;
     kernels->rope = tdm_avx2_rope;
     kernels->attention = tdm_avx2_attention;
+    kernels->attention_merge = tdm_avx2_attention_merge;
     kernels->index_scores = tdm_avx2_index_scores;
     kernels->kv_store = tdm_avx2_kv_store;
     kernels->glu = tdm_avx2_glu;

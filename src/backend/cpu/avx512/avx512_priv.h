@@ -39,4 +39,9 @@ void tdm_avx512_two_chains(const tdm_cpu_linear_job *job, int64_t row0, int64_t 
                            int64_t tok1, void *scratch);
 void tdm_avx512_round_bf16_group(const float *x, int64_t ld_x, int64_t n, uint16_t *out);
 
+/* The same bits with fused multiply-adds and, where the processor has AVX512-BF16, with its dot. */
+void tdm_avx512_attention(const tdm_cpu_attention_item *item, void *scratch);
+void tdm_avx512_attention_merge(const tdm_cpu_attention_item *item, void *scratch);
+void tdm_avx512_attention_dot(const tdm_cpu_attention_item *item, void *scratch);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The AVX-512 set (F, BW, DQ, VL, VNNI): replaces the int8 products, with VBMI those of E4M3 rows too,
- * and keeps the rest of AVX2. */
+ * and attention, and keeps the rest of AVX2. */
 #include "backend/cpu/avx512/avx512_priv.h"
 
 void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
@@ -21,6 +21,9 @@ void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
         kernels->linear_bf16 = tdm_avx512_linear_bf16;
         kernels->round_bf16 = tdm_avx512_round_bf16;
     }
+    bool has_quick_dot = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
+    kernels->attention = has_quick_dot ? tdm_avx512_attention_dot : tdm_avx512_attention;
+    kernels->attention_merge = tdm_avx512_attention_merge;
     kernels->peaks[TDM_PEAK_F32] = tdm_avx512_peak_f32;
     kernels->peaks[TDM_PEAK_INT8] = tdm_avx512_peak_int8;
 }

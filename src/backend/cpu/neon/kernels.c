@@ -11,6 +11,7 @@ void tdm_cpu_kernels_neon(tdm_cpu_kernels *kernels) {
     kernels->layer_norm = tdm_neon_layer_norm;
     kernels->rope = tdm_neon_rope;
     kernels->attention = tdm_neon_attention;
+    kernels->attention_merge = tdm_neon_attention_merge;
     kernels->index_scores = tdm_neon_index_scores;
     kernels->kv_store = tdm_neon_kv_store;
     kernels->glu = tdm_neon_glu;
