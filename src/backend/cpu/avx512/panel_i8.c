@@ -171,7 +171,7 @@ TDM_INLINE __m512i dot(__m512i sum, __m512i v, const int8_t *q) {
 }
 
 /* Codes of one and two bits against a lone token: bits are multiplied where they stand in a byte, as
- * powers of two, and what they weigh is shifted off the sums. */
+ * powers of two, and what they weigh is shifted off the sums; ternary ones stay times 4. */
 TDM_INLINE void narrow_wide(int form, const uint8_t *p, const int8_t *q, __m512i *out_first,
                             __m512i *out_last) {
     const __m512i zero = _mm512_setzero_si512();
@@ -196,34 +196,41 @@ TDM_INLINE void narrow_wide(int form, const uint8_t *p, const int8_t *q, __m512i
         const __m512i u = shift_right(v, 4);
         const __m512i low = dot(dot(zero, masked(v, 3), q), masked(u, 3), q + 8);
         const __m512i high = dot(dot(zero, masked(v, 12), q + 4), masked(u, 12), q + 12);
-        *(h == 0 ? out_first : out_last) = _mm512_add_epi32(low, _mm512_srai_epi32(high, 2));
+        *(h == 0 ? out_first : out_last) = form_is_ternary(form)
+                                               ? _mm512_add_epi32(_mm512_slli_epi32(low, 2), high)
+                                               : _mm512_add_epi32(low, _mm512_srai_epi32(high, 2));
     }
 }
 
-/* Packed IQ1: sums of (code) * q become those of (8 * (code - 1) +- 1) * q; e has the sums of q for
- * each of n marks. */
-TDM_INLINE __m512i ternary_wide(__m512i sum, const uint8_t *marks, const int32_t *e, int n) {
+/* -7 for the activations of the first and of the last half, as their two sums stand in a block. */
+#define FIRST_BY_7 0x0000fff9
+#define LAST_BY_7 (-7 * 65536)
+#define BOTH_BY_7 (-6 * 65536 - 7)
+
+/* Packed IQ1: four times the sums of (code) * q become those of (8 * (code - 1) +- 1) * q, which are
+ * 8 * sum - 7 * (sum of q) - 2 * (sums of q where a row is marked); e has the sums of q for each of n
+ * marks. */
+TDM_INLINE __m512i ternary_wide(__m512i sum4, const uint8_t *marks, const int32_t *e, int n,
+                                int by_7, const tdm_cpu_x8_block *xb) {
+    int32_t halves = 0;
+    memcpy(&halves, xb->half_sums, sizeof halves);
     for (int i = 0; i < n; ++i) {
-        sum = _mm512_sub_epi32(sum, _mm512_set1_epi32(e[i]));
+        const __mmask16 rows = _load_mask16((__mmask16 *)(uintptr_t)(marks + 2 * i));
+        sum4 = _mm512_mask_sub_epi32(sum4, rows, sum4, _mm512_set1_epi32(e[i]));
     }
-    sum = _mm512_slli_epi32(sum, 3);
-    for (int i = 0; i < n; ++i) {
-        uint16_t mark = 0;
-        memcpy(&mark, marks + 2 * i, sizeof mark);
-        const __m512i v = _mm512_set1_epi32(e[i]);
-        sum = _mm512_mask_sub_epi32(_mm512_add_epi32(sum, v), (__mmask16)mark, sum, v);
-    }
-    return sum;
+    return _mm512_dpwssd_epi32(_mm512_slli_epi32(sum4, 1), _mm512_set1_epi32(by_7),
+                               _mm512_set1_epi32(halves));
 }
 
+/* Of sums times 4. */
 TDM_INLINE void ternary_end_wide(int form, const uint8_t *p, const tdm_cpu_x8_block *xb,
                                  __m512i *sum, __m512i *last) {
     const uint8_t *marks = ternary_marks(form, p);
     if (form == FORM_IQ1) {
-        *sum = ternary_wide(*sum, marks, &xb->sum, 1);
+        *sum = ternary_wide(*sum, marks, &xb->sum, 1, BOTH_BY_7, xb);
     } else {
-        *sum = ternary_wide(*sum, marks, xb->eights, 2);
-        *last = ternary_wide(*last, marks + 4, xb->eights + 2, 2);
+        *sum = ternary_wide(*sum, marks, xb->eights, 2, FIRST_BY_7, xb);
+        *last = ternary_wide(*last, marks + 4, xb->eights + 2, 2, LAST_BY_7, xb);
     }
 }
 
@@ -283,6 +290,10 @@ TDM_INLINE void tile_wide(int form, int n, const uint8_t *p, const tdm_cpu_x8_gr
             __m512i *sum = has_two && j >= 4 ? &lasts[t] : &sums[t];
             *sum = dot(*sum, v, group->q[t0 + t] + 4 * j);
         }
+    }
+    for (int t = 0; t < n && form_is_ternary(form); ++t) { /* times 4, as narrow_wide has them */
+        sums[t] = _mm512_slli_epi32(sums[t], 2);
+        lasts[t] = _mm512_slli_epi32(lasts[t], 2);
     }
 }
 
@@ -392,12 +403,11 @@ TDM_INLINE void panels(int form, const tdm_cpu_linear_job *job, int64_t row0, in
         const uint8_t *p = (const uint8_t *)w->packed + (size_t)(o / PANEL_ROWS) * panel_bytes;
         const int64_t n_rows = tdm_cpu_min(PANEL_ROWS, row1 - o);
         int t = 0;
-        for (; t + 8 <= n; t += 8) {
+        for (; t + 8 <= n && !wide_has_two(form); t += 8) { /* two sums a token do not fit */
             tile_store(form, 8, job, p, o, n_rows, tok0 + t, t, group);
         }
-        if (t + 4 <= n) {
+        for (; t + 4 <= n; t += 4) {
             tile_store(form, 4, job, p, o, n_rows, tok0 + t, t, group);
-            t += 4;
         }
         if (t + 2 <= n) {
             tile_store(form, 2, job, p, o, n_rows, tok0 + t, t, group);
