@@ -124,6 +124,9 @@ static const char *cpu_name(const tdm_backend *be) {
     return ((const tdm_cpu *)be)->name;
 }
 
+_Static_assert(sizeof(tdm_cpu_x8_group) <= 32 * TDM_CPU_F32_ROWS * sizeof(float),
+               "a group's block of columns fits where eight rows of f32 do");
+
 size_t tdm_cpu_scratch_bytes(int64_t n_in) {
     /* Eight rows of n_in as f32 with what many tokens need, or as int8 panels with their scales, or a
      * group of tokens, which are smaller; attention: queries of an item,
