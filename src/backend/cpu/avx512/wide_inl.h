@@ -13,7 +13,7 @@
 #ifndef TDM_BACKEND_CPU_AVX512_WIDE_INL_H
 #define TDM_BACKEND_CPU_AVX512_WIDE_INL_H
 
-#include "backend/cpu/avx2/linear_i8_inl.h"
+#include "backend/cpu/avx512/panel_inl.h"
 
 #include <stddef.h>
 
@@ -63,25 +63,30 @@ TDM_INLINE __m512i broadcast4_wide(const int8_t *q) {
     return _mm512_set1_epi32(four);
 }
 
-/* 16-bit pairs by row to two vectors of 32 bits. */
-TDM_INLINE void wide_pairs(__m256i pairs, int32_t *first, int32_t *last) {
-    _mm256_store_si256((__m256i *)(void *)first,
-                       _mm256_srai_epi32(_mm256_slli_epi32(pairs, 16), 16));
-    _mm256_store_si256((__m256i *)(void *)last, _mm256_srai_epi32(pairs, 16));
+/* IQ1's vector j as numbers: 8 * (code - 1), less 1 in marked rows, plus 1 in the others; plus 128
+ * where is_signed is 0. */
+TDM_INLINE __m512i wide_ternary(int form, int is_signed, const uint8_t *p, int j) {
+    const int off = is_signed ? 0 : 128;
+    const __m512i eights =
+        _mm512_add_epi8(_mm512_set1_epi32(0x000800f8), _mm512_set1_epi8((char)off));
+    const uint8_t *marks = ternary_marks(form, p) + (form == FORM_IQ1 ? 0 : j / 2 * 2);
+    const __mmask16 rows = _load_mask16((__mmask16 *)(uintptr_t)marks);
+    return _mm512_add_epi8(
+        _mm512_shuffle_epi8(eights, vector_at(form, p, j)),
+        _mm512_mask_blend_epi32(rows, _mm512_set1_epi8(1), _mm512_set1_epi8(-1)));
 }
 
-/* A register of weights as WIDE_SIGNED wants it. Signed bytes have no zero point left, but for
+/* Vector j of a packed block as WIDE_SIGNED wants it. Signed bytes have no zero point left, but for
  * bytes of 0 .. 255, which stay unsigned. */
-TDM_INLINE __m256i wide_ints(int form, int is_signed, __m256i v) {
-    const __m256i flip = _mm256_set1_epi8((char)0x80);
-    if (form == FORM_A8) {
-        return _mm256_xor_si256(v, flip);
+TDM_INLINE __m512i wide_vector(int form, int is_signed, const uint8_t *p, int j) {
+    if (form_is_ternary(form)) {
+        return wide_ternary(form, is_signed, p, j);
     }
-    if (is_signed) {
-        return form_zero(form) == 0 ? v
-                                    : _mm256_sub_epi8(v, _mm256_set1_epi8((char)form_zero(form)));
+    if (!is_signed || form == FORM_A8) {
+        return vector_at(form, p, j);
     }
-    return form_is_signed(form, 0) ? _mm256_xor_si256(v, flip) : v;
+    const __m512i v = vector_read(form, 1, p, j);
+    return form_zero(form) == 0 ? v : _mm512_sub_epi8(v, _mm512_set1_epi8((char)form_zero(form)));
 }
 
 /* What is subtracted from unsigned bytes. */
@@ -89,67 +94,63 @@ TDM_INLINE int wide_zero(int form) {
     return form == FORM_A8 ? 0 : form_zero(form) + (form_is_signed(form, 0) ? 128 : 0);
 }
 
-/* Scales of one half (0 or 1), four 16-bit lanes for each of rows 0 to 3 or 4 to 7. */
-TDM_INLINE __m256i wide_spread(__m256i pairs, int half, int upper_rows) {
-    const char i = (char)(2 * half);
-    const __m128i low = _mm256_castsi256_si128(pairs);
-    const __m128i four = upper_rows ? _mm256_extracti128_si256(pairs, 1) : low;
-    const __m128i one = _mm_add_epi8(_mm_setr_epi8(0, 1, 0, 1, 0, 1, 0, 1, 4, 5, 4, 5, 4, 5, 4, 5),
-                                     _mm_set1_epi8(i));
-    return _mm256_setr_m128i(_mm_shuffle_epi8(four, one),
-                             _mm_shuffle_epi8(four, _mm_add_epi8(one, _mm_set1_epi8(8))));
+/* Weights times the integer scale of their row (in 32 bits), as high (signed) and low (unsigned)
+ * bytes; what fits one byte stands whole in *out_low. Even and odd bytes are multiplied apart, so that
+ * none leaves its place. */
+TDM_INLINE void wide_multiply(__m512i v, __m512i scales, __m512i *out_high, __m512i *out_low) {
+    const __mmask64 odd_bytes = 0xaaaaaaaaaaaaaaaau;
+    const __m512i pairs =
+        _mm512_mask_blend_epi16(0xaaaaaaaau, scales, _mm512_slli_epi32(scales, 16));
+    const __m512i even = _mm512_mullo_epi16(_mm512_srai_epi16(_mm512_slli_epi16(v, 8), 8), pairs);
+    const __m512i odd = _mm512_mullo_epi16(_mm512_srai_epi16(v, 8), pairs);
+    *out_high = _mm512_mask_blend_epi8(odd_bytes, _mm512_srli_epi16(even, 8), odd);
+    *out_low = _mm512_mask_blend_epi8(odd_bytes, even, _mm512_slli_epi16(odd, 8));
 }
 
-/* Weights times the scales of their half, as high (signed) and low (unsigned) bytes; what fits one
- * byte stands whole in *low. */
-TDM_INLINE void wide_multiply(__m256i v, __m256i pairs, int half, __m256i *high, __m256i *low) {
-    const __m256i byte = _mm256_set1_epi16(255);
-    const __m256i a = _mm256_mullo_epi16(_mm256_cvtepi8_epi16(_mm256_castsi256_si128(v)),
-                                         wide_spread(pairs, half, 0));
-    const __m256i b = _mm256_mullo_epi16(_mm256_cvtepi8_epi16(_mm256_extracti128_si256(v, 1)),
-                                         wide_spread(pairs, half, 1));
-    *high = _mm256_permute4x64_epi64(
-        _mm256_packs_epi16(_mm256_srai_epi16(a, 8), _mm256_srai_epi16(b, 8)), 0xd8);
-    *low = _mm256_permute4x64_epi64(
-        _mm256_packus_epi16(_mm256_and_si256(a, byte), _mm256_and_si256(b, byte)), 0xd8);
+/* The integers of a packed block at p. */
+TDM_INLINE void wide_open_ints(int form, int is_signed, const uint8_t *p, const panel_scales *s,
+                               wide_block *open) {
+    for (int j = 0; j < 8; ++j) {
+        __m512i v = wide_vector(form, is_signed, p, j);
+        if (is_signed && form_has_halves(form)) {
+            __m512i high = v;
+            wide_multiply(v, j < 4 ? s->first : s->last, &high, &v);
+            if (wide_has_low(form, is_signed)) {
+                _mm512_store_si512(open->half.low[j], v);
+                v = high;
+            }
+        }
+        _mm512_store_si512(open->w[j], v);
+    }
 }
 
-/* Half (0 or 1) of a packed panel into that half of opened blocks. */
+/* A packed panel into opened blocks. */
 TDM_INLINE void wide_open(int form, int is_signed, const uint8_t *p, int64_t n_blocks,
-                          int32_t period, int half, uint8_t *out) {
-    __m256 head_d = _mm256_setzero_ps();
-    __m256 head_m = _mm256_setzero_ps();
+                          int32_t period, uint8_t *out) {
+    __m512 head_d = _mm512_setzero_ps();
+    __m512 head_m = _mm512_setzero_ps();
     int32_t head_in = 0;
-    int row = half * HALF_ROWS;
     for (int64_t b = 0; b < n_blocks; ++b, out += wide_bytes(form, is_signed)) {
         wide_block *open = (wide_block *)(void *)out;
         if (form_has_head(form) && head_in-- == 0) {
-            heads_load(form, period, p, half, &head_d, &head_m);
+            heads_wide(form, period, p, &head_d, &head_m);
             p += packed_head(form, period);
             head_in = packed_period(form, period) - 1;
         }
-        block_scales s = scales_packed(form, period, p + packed_ints(form), half, head_d, head_m);
-        for (int j = 0; j < 8; ++j) {
-            __m256i v = wide_ints(form, is_signed, open_vector(form, p, half, j));
-            if (is_signed && form_has_halves(form)) {
-                __m256i high = v;
-                wide_multiply(v, s.pairs, j >= 4, &high, &v);
-                if (wide_has_low(form, is_signed)) {
-                    _mm256_store_si256((__m256i *)(void *)(open->half.low[j] + 32 * half), v);
-                    v = high;
-                }
-            }
-            _mm256_store_si256((__m256i *)(void *)(open->w[j] + 32 * half), v);
-        }
-        _mm256_store_ps(open->d + row, s.d);
+        const panel_scales s = scales_wide(form, period, p + packed_ints(form), head_d, head_m);
+        wide_open_ints(form, is_signed, p, &s, open);
+        _mm512_store_ps(open->d, s.d);
         if (form_has_min(form) || form_is_pair(form) || form == FORM_Q2_K) {
-            _mm256_store_ps(open->m + row, s.m);
+            _mm512_store_ps(open->m, s.m);
         }
         if (form_has_halves(form) && !is_signed) {
-            wide_pairs(s.pairs, open->half.scale.first + row, open->half.scale.last + row);
+            _mm512_store_si512(open->half.scale.first, s.first);
+            _mm512_store_si512(open->half.scale.last, s.last);
         }
-        if (form == FORM_Q2_K) {
-            wide_pairs(s.mins, open->first_min + row, open->last_min + row);
+        if (form == FORM_Q2_K) { /* 16-bit pairs by row to two vectors of 32 bits */
+            _mm512_store_si512(open->first_min,
+                               _mm512_srai_epi32(_mm512_slli_epi32(s.mins, 16), 16));
+            _mm512_store_si512(open->last_min, _mm512_srai_epi32(s.mins, 16));
         }
         p += packed_block(form, period);
     }

@@ -21,8 +21,7 @@ TDM_INLINE void wide_panel(int form, const tdm_cpu_linear_job *job, int64_t o, i
     const int64_t n_heads = b0 / packed_period(form, period);
     const uint8_t *p = (const uint8_t *)w->packed + (size_t)(o / WIDE_ROWS) * panel_bytes +
                        b0 * packed_block(form, period) + n_heads * packed_head(form, period);
-    wide_open(form, WIDE_SIGNED, p, n_blocks, period, 0, opened);
-    wide_open(form, WIDE_SIGNED, p, n_blocks, period, 1, opened);
+    wide_open(form, WIDE_SIGNED, p, n_blocks, period, opened);
     for (int64_t g = group0; g < group1; ++g, ++sums) {
         const tdm_cpu_x8_group *group = job->x8->groups + g * job->x8->ld_blocks + b0;
         for (int t = 0; b0 == 0 && t < TDM_CPU_GROUP_TOKENS; ++t) {
