@@ -283,6 +283,7 @@ typedef struct tdm_delta_span {
 typedef enum tdm_peak {
     TDM_PEAK_F32,  /* multiply and add of f32 */
     TDM_PEAK_INT8, /* products of bytes, added up as far as the set's kernels add them */
+    TDM_PEAK_BF16, /* products of BF16 added up in f32, by an instruction for just that */
     TDM_PEAK_COUNT
 } tdm_peak;
 

@@ -6,6 +6,12 @@ import sys
 from command import GOLDENS, CommandCase, main
 
 
+def has_bf16():
+    """AMX's own tiles of BF16 come with AVX-512's dot on every processor so far."""
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as file:
+        return " avx512_bf16" in file.read()
+
+
 class Probe(CommandCase):
     def test_json_has_reads_waits_and_sets(self):
         found = self.ok("bench", "--probe", "-t", "1", "--json").json
@@ -19,6 +25,8 @@ class Probe(CommandCase):
         for line in limits:
             if "isa" in line:
                 self.assertGreater(line["int8_gops"], 0)
+                self.assertEqual("bf16_gops" in line, line["isa"] in ("avx512", "amx") and has_bf16())
+                self.assertGreater(line.get("bf16_gops", 1), 0)
 
     def test_a_model_and_the_probe_exclude_each_other(self):
         self.assertEqual(self.fails(2, "bench", GOLDENS + "/llama", "--probe", "--json").error["where"], "bench")

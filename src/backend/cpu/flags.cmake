@@ -25,6 +25,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
         set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/e4m3_bf16.c
             APPEND PROPERTY COMPILE_OPTIONS "-mavx512vbmi;-mavx512bf16")
         set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/linear_bf16.c
+            ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/peak_bf16.c
             ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/two_chains.c
             ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/attention_dot.c
             APPEND PROPERTY COMPILE_OPTIONS "-mavx512bf16")

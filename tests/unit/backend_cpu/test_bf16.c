@@ -352,8 +352,30 @@ static void exact_weights_and_tiers_round_nothing(void **state) {
     }
 }
 
+/* The probe's peak: of sets with the instruction and of no other, and every operation counted. */
+static void peaks_are_of_sets_with_the_instruction(void **state) {
+    (void)state;
+    for (int isa = 0; isa < TDM_CPU_ISA_COUNT; ++isa) {
+        tdm_cpu_kernels kernels = {0};
+        (void)kernels_of(isa, &kernels);
+        double expected = 0.0; /* of ten rounds */
+#if defined(__x86_64__)
+        const bool is_wide = isa == TDM_CPU_ISA_AVX512 || isa == TDM_CPU_ISA_AMX;
+        if (is_wide && tdm_cpu_isa_is_present((tdm_cpu_isa)isa) &&
+            __builtin_cpu_supports("avx512bf16")) {
+            /* Twelve registers of 32 products; four tiles of 16 x 16 x 32 where AMX has BF16. */
+            const bool is_tiles = isa == TDM_CPU_ISA_AMX && kernels.linear_bf16_wide != NULL;
+            expected = 10.0 * 2.0 * (is_tiles ? 4 * 16 * 16 * 32 : 12 * 32);
+        }
+#endif
+        double (*peak)(int64_t) = kernels.peaks[TDM_PEAK_BF16];
+        assert_true((peak != NULL ? peak(10) : 0.0) == expected);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peaks_are_of_sets_with_the_instruction),
         cmocka_unit_test(rounding_is_the_laws),
         cmocka_unit_test(the_law_is_a_product),
         cmocka_unit_test(every_set_follows_the_law),

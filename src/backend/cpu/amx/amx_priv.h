@@ -15,5 +15,6 @@ void tdm_amx_linear_bf16_wide(const tdm_cpu_linear_job *job, int64_t row0, int64
                               int64_t group0, int64_t group1, void *scratch);
 
 double tdm_amx_peak_int8(int64_t n_rounds);
+double tdm_amx_peak_bf16(int64_t n_rounds); /* wants AMX-BF16 */
 
 #endif

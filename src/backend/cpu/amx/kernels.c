@@ -33,6 +33,7 @@ void tdm_cpu_kernels_amx(tdm_cpu_kernels *kernels) {
         kernels->linear_bf16_wide = tdm_amx_linear_bf16_wide;
         kernels->round_bf16 = tdm_avx512_round_bf16;
         kernels->round_bf16_group = tdm_avx512_round_bf16_group;
+        kernels->peaks[TDM_PEAK_BF16] = tdm_amx_peak_bf16;
     }
     kernels->peaks[TDM_PEAK_INT8] = tdm_amx_peak_int8;
 }

@@ -14,6 +14,7 @@ void tdm_avx512_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int6
 
 double tdm_avx512_peak_f32(int64_t n_rounds);
 double tdm_avx512_peak_int8(int64_t n_rounds);
+double tdm_avx512_peak_bf16(int64_t n_rounds); /* wants AVX512-BF16 */
 
 /* linear_i8's part for weights in the file's layout. */
 void tdm_avx512_linear_i8_mapped(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,

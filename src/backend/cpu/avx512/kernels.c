@@ -26,4 +26,7 @@ void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
     kernels->attention_merge = tdm_avx512_attention_merge;
     kernels->peaks[TDM_PEAK_F32] = tdm_avx512_peak_f32;
     kernels->peaks[TDM_PEAK_INT8] = tdm_avx512_peak_int8;
+    if (__builtin_cpu_supports("avx512bf16")) {
+        kernels->peaks[TDM_PEAK_BF16] = tdm_avx512_peak_bf16;
+    }
 }
