@@ -15,14 +15,14 @@ static bool has(const char *name, const char *part) {
     return strstr(name, part) != NULL;
 }
 
-/* Vectors and what is small and delicate stays. */
-static bool is_quantizable(const char *name, int32_t rank) {
+/* Vectors (a matrix of one row too) and what is small and delicate stays. */
+static bool is_quantizable(const char *name, int64_t n_rows) {
     static const char *const KEPT[] = {
         "_norm.weight", "ffn_gate_inp.weight", "altup",      "laurel",  "per_layer_model_proj",
         "ssm_conv1d",   "shortconv.conv",      "attn_rel_b", "indexer", "ffn_gate_tid2eid",
         "time_mix_",    "position_embd",       "token_types"};
     const size_t len = strlen(name);
-    if (rank < 2 || len < 6 || strcmp(name + len - 6, "weight") != 0) {
+    if (n_rows < 2 || len < 6 || strcmp(name + len - 6, "weight") != 0) {
         return false;
     }
     for (size_t i = 0; i < sizeof KEPT / sizeof KEPT[0]; i++) {
@@ -102,12 +102,12 @@ static tdm_status fail_width(const char *name, tdm_dtype dtype, int64_t n_in, td
 }
 
 tdm_status tdm_gguf_choose(tdm_recipe *recipe, const tdm_gguf_mix *mix, const char *name,
-                           int32_t rank, int64_t n_in, tdm_dtype current, tdm_dtype *out,
+                           int64_t n_rows, int64_t n_in, tdm_dtype current, tdm_dtype *out,
                            tdm_error *err) {
     char stem[128];
     const size_t len = strlen(name);
     *out = current;
-    if (!is_quantizable(name, rank)) {
+    if (!is_quantizable(name, n_rows)) {
         return TDM_OK;
     }
     (void)snprintf(stem, sizeof stem, "%.*s", len > 7 ? (int)(len - 7) : 0, name);
@@ -247,8 +247,12 @@ static tdm_status add_gguf_tensor(tdm_quantize_job *job, const tdm_gguf_mix *mix
     const tdm_tensor_view *view = &tensor->view;
     const int64_t n_in = view->rank > 0 ? view->dims[view->rank - 1] : 0;
     tdm_dtype dtype = view->dtype;
-    TDM_TRY(tdm_gguf_choose(&job->recipe, mix, tensor->name, view->rank, n_in, view->dtype, &dtype,
-                            err));
+    int64_t n_rows = 1; /* of a vector; the product of the file's own sizes does not overflow */
+    for (int32_t i = 0; i + 1 < view->rank; i++) {
+        n_rows *= view->dims[i];
+    }
+    TDM_TRY(
+        tdm_gguf_choose(&job->recipe, mix, tensor->name, n_rows, n_in, view->dtype, &dtype, err));
     if (dtype == view->dtype) {
         return add_gguf_copy(job, tensor, err);
     }

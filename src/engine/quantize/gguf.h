@@ -15,9 +15,9 @@ typedef struct tdm_gguf_mix {
 } tdm_gguf_mix;
 
 /* The type of a matrix by its name in the file; TDM_E_ARG when a recipe names one that its width does
- * not allow. current: what it is now, for tensors that are never quantized. */
+ * not allow. n_rows: 1 for a vector. current: what it is now, for tensors that are never quantized. */
 TDM_NODISCARD tdm_status tdm_gguf_choose(tdm_recipe *recipe, const tdm_gguf_mix *mix,
-                                         const char *name, int32_t rank, int64_t n_in,
+                                         const char *name, int64_t n_rows, int64_t n_in,
                                          tdm_dtype current, tdm_dtype *out, tdm_error *err);
 /* Completes an item whose parts, rows, name and out[0].name, rank and dims are known: its kind and
  * out[0]'s type and bytes. */

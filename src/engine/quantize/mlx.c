@@ -6,6 +6,8 @@
  * Source: mlx-lm 0.32.2, utils.py and models (facts only); shared/spec/quantized-formats.md 1. */
 #include "engine/quantize/mlx.h"
 
+#include "engine/quantize/experts.h"
+
 #include "base/arith.h"
 
 #include <stdio.h>
@@ -13,22 +15,13 @@
 #include <string.h>
 
 #define SHARD_BYTES ((uint64_t)5 << 30)
-#define EXPERTS_MAX 4096
 
 typedef struct mlx_family {
     const char *model_type;
-    const char *experts;     /* before ".E.NAME.weight", after "layers.N."; NULL: none */
-    const char *stack;       /* what the stack is called there */
-    const char *names[3][2]; /* an expert's matrix, and the stack's */
-    const char *eight_bits;  /* modules of this ending get 8 bits in groups of 64; NULL: none */
+    tdm_expert_names experts; /* their stack has gate_proj, up_proj and down_proj */
+    const char *stack;        /* what it is called, in the place of experts.before */
+    const char *eight_bits;   /* modules of this ending get 8 bits in groups of 64; NULL: none */
 } mlx_family;
-
-#define QWEN_EXPERTS                                                                               \
-    "mlp.experts", "mlp.switch_mlp", {                                                             \
-        {"gate_proj", "gate_proj"}, {"up_proj", "up_proj"}, {                                      \
-            "down_proj", "down_proj"                                                               \
-        }                                                                                          \
-    }
 
 static const mlx_family FAMILIES[] = {
     {.model_type = "llama"},
@@ -47,13 +40,9 @@ static const mlx_family FAMILIES[] = {
     {.model_type = "cohere2"},
     {.model_type = "glm4"},
     {.model_type = "ministral3"},
-    {"qwen2_moe", QWEN_EXPERTS, NULL},
-    {"qwen3_moe", QWEN_EXPERTS, "mlp.gate"},
-    {"mixtral",
-     "block_sparse_moe.experts",
-     "block_sparse_moe.switch_mlp",
-     {{"w1", "gate_proj"}, {"w3", "up_proj"}, {"w2", "down_proj"}},
-     NULL},
+    {"qwen2_moe", TDM_EXPERTS_QWEN, "mlp.switch_mlp", NULL},
+    {"qwen3_moe", TDM_EXPERTS_QWEN, "mlp.switch_mlp", "mlp.gate"},
+    {"mixtral", TDM_EXPERTS_MIXTRAL, "block_sparse_moe.switch_mlp", NULL},
 };
 #define N_FAMILIES (sizeof FAMILIES / sizeof FAMILIES[0])
 
@@ -78,7 +67,7 @@ static bool ends_with(const char *text, const char *end) {
 static tdm_status find_family(mlx_plan *plan, tdm_error *err) {
     const tdm_json *config = tdm_checkpoint_config(plan->job->checkpoint);
     const tdm_json *type = tdm_json_get(config, "model_type");
-    char known[400] = "";
+    char known[192] = ""; /* as much as a remedy holds */
     size_t used = 0;
     if (tdm_checkpoint_container(plan->job->checkpoint) != TDM_CONTAINER_SAFETENSORS) {
         (void)tdm_fail(err, TDM_E_UNSUPPORTED, "a GGUF file does not become an MLX folder");
@@ -98,7 +87,7 @@ static tdm_status find_family(mlx_plan *plan, tdm_error *err) {
     (void)tdm_fail(err, TDM_E_UNSUPPORTED, "family \"%.60s\" is not converted to MLX's layout",
                    tdm_json_is(type, TDM_JSON_STRING) ? type->u.text : "?");
     tdm_err_where(err, "%s: config.json: model_type", plan->job->src);
-    tdm_err_limit(err, "%.200s", known);
+    tdm_err_remedy(err, "%s", known);
     return TDM_E_UNSUPPORTED;
 }
 
@@ -117,26 +106,11 @@ static tdm_dtype find_model_dtype(const tdm_checkpoint *checkpoint) {
     return TDM_DTYPE_BF16;
 }
 
-/* Of a set: the weight speaks for it. */
-static bool is_beside_weight(const tdm_checkpoint *checkpoint, const char *name) {
-    static const char *const ENDS[] = {".scales", ".biases", ".global_scale", ".weight_scale_inv"};
-    char weight[1200];
-    for (size_t i = 0; i < sizeof ENDS / sizeof ENDS[0]; i++) {
-        if (ends_with(name, ENDS[i])) {
-            const int n = snprintf(weight, sizeof weight, "%.*s.weight",
-                                   (int)(strlen(name) - strlen(ENDS[i])), name);
-            return n > 0 && (size_t)n < sizeof weight &&
-                   tdm_checkpoint_find(checkpoint, weight) != NULL;
-        }
-    }
-    return false;
-}
-
 /* What the reference drops too. */
 static bool is_dropped(const mlx_plan *plan, const char *name) {
     return ends_with(name, "rotary_emb.inv_freq") ||
            (plan->is_tied && strncmp(name, "lm_head.", 8) == 0) ||
-           is_beside_weight(plan->job->checkpoint, name);
+           tdm_quantize_is_beside(plan->job->checkpoint, name);
 }
 
 /* ---- one item ---- */
@@ -291,107 +265,35 @@ static tdm_status add_tensor(mlx_plan *plan, const tdm_checkpoint_tensor *tensor
 
 /* ---- experts ---- */
 
-/* "PREFIX.layers.N.EXPERTS.E.NAME.weight": where E begins, and which of the three NAME is. */
-static bool parse_expert(const mlx_plan *plan, const char *name, size_t *out_stem, long *out_expert,
-                         int *out_which) {
-    const char *at = plan->family->experts != NULL ? strstr(name, plan->family->experts) : NULL;
-    char *end = NULL;
-    if (at == NULL || at[strlen(plan->family->experts)] != '.') {
-        return false;
-    }
-    *out_stem = (size_t)(at - name);
-    at += strlen(plan->family->experts) + 1;
-    *out_expert = strtol(at, &end, 10);
-    if (end == at || *end != '.' || *out_expert < 0 || *out_expert >= EXPERTS_MAX) {
-        return false;
-    }
-    for (int i = 0; i < 3; i++) {
-        const size_t len = strlen(plan->family->names[i][0]);
-        if (strncmp(end + 1, plan->family->names[i][0], len) == 0 &&
-            strcmp(end + 1 + len, ".weight") == 0) {
-            *out_which = i;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* All experts of one matrix of one layer, E from 0 without a gap, of one shape. */
-static tdm_status add_stack(mlx_plan *plan, const char *first, size_t stem, int which,
+static tdm_status add_stack(mlx_plan *plan, const char *first, const tdm_expert_at *at,
                             tdm_error *err) {
+    static const char *const NAMES[] = {"gate_proj", "up_proj", "down_proj"};
     tdm_quantize_job *job = plan->job;
-    const mlx_family *family = plan->family;
-    tdm_weight *parts = NULL;
-    int64_t dims[3] = {0, 0, 0};
+    tdm_item *item = NULL;
     char name[1300];
-    long n = 0;
-    for (; n < EXPERTS_MAX; n++) {
-        (void)snprintf(name, sizeof name, "%.*s%s.%ld.%s.weight", (int)stem, first, family->experts,
-                       n, family->names[which][0]);
-        if (tdm_checkpoint_find(job->checkpoint, name) == NULL) {
-            break;
-        }
-    }
-    parts = tdm_arena_calloc(&job->arena, (size_t)n, sizeof *parts);
-    tdm_item *item = tdm_quantize_add_item(job);
-    if (parts == NULL || item == NULL) {
-        return fail_nomem(err);
-    }
-    for (long e = 0; e < n; e++) {
-        (void)snprintf(name, sizeof name, "%.*s%s.%ld.%s.weight", (int)stem, first, family->experts,
-                       e, family->names[which][0]);
-        const tdm_checkpoint_tensor *tensor = tdm_checkpoint_find(job->checkpoint, name);
-        TDM_TRY(tdm_quantize_describe(job, &plan->quant, tensor, &parts[e], err));
-        if (parts[e].n_out != parts[0].n_out || parts[e].n_in != parts[0].n_in ||
-            parts[e].mode != parts[0].mode || parts[e].dtype != parts[0].dtype) {
-            return tdm_fail(err, TDM_E_SHAPE, "experts of one layer differ: \"%.150s\"", name);
-        }
-    }
-    dims[0] = n;
-    dims[1] = parts[0].n_out;
-    dims[2] = parts[0].n_in;
-    item->name = first;
-    item->parts = parts;
-    item->n_parts = (size_t)n;
-    item->n_rows = n * parts[0].n_out; /* n is small, n_out was checked against the file */
-    item->n_in = parts[0].n_in;
-    (void)snprintf(name, sizeof name, "%.*s%s.%s", (int)stem, first, family->stack,
-                   family->names[which][1]);
+    TDM_TRY(tdm_experts_stack(job, &plan->quant, &plan->family->experts, first, at, &item, err));
+    const int64_t n = (int64_t)item->n_parts;
+    const int64_t dims[3] = {n, item->n_rows / n, item->n_in};
+    (void)snprintf(name, sizeof name, "%.*s%s.%s", (int)at->stem, first, plan->family->stack,
+                   NAMES[at->which]);
     const char *module = tdm_quantize_text(job, name, strlen(name));
     return module != NULL ? add_module(plan, item, module, 3, dims, err) : fail_nomem(err);
-}
-
-/* Every expert is in the stack of expert 0, or it would be lost without a word. */
-static tdm_status check_expert(const mlx_plan *plan, const char *name, size_t stem, long expert,
-                               int which, tdm_error *err) {
-    char before[1300];
-    (void)snprintf(before, sizeof before, "%.*s%s.%ld.%s.weight", (int)stem, name,
-                   plan->family->experts, expert - 1, plan->family->names[which][0]);
-    if (tdm_checkpoint_find(plan->job->checkpoint, before) != NULL) {
-        return TDM_OK;
-    }
-    (void)tdm_fail(err, TDM_E_FORMAT, "tensor \"%.150s\" is missing", before);
-    tdm_err_where(err, "%s", plan->job->src);
-    tdm_err_remedy(err, "the checkpoint is incomplete; fetch it again");
-    return TDM_E_FORMAT;
 }
 
 static tdm_status add_all(mlx_plan *plan, tdm_error *err) {
     const tdm_checkpoint *checkpoint = plan->job->checkpoint;
     for (size_t i = 0; i < tdm_checkpoint_n_tensors(checkpoint); i++) {
         const tdm_checkpoint_tensor *tensor = tdm_checkpoint_tensor_at(checkpoint, i);
-        size_t stem = 0;
-        long expert = 0;
-        int which = 0;
+        tdm_expert_at at = {0};
         if (is_dropped(plan, tensor->name)) {
             continue;
         }
-        if (!parse_expert(plan, tensor->name, &stem, &expert, &which)) {
+        if (!tdm_experts_parse(&plan->family->experts, tensor->name, &at)) {
             TDM_TRY(add_tensor(plan, tensor, err));
-        } else if (expert == 0) {
-            TDM_TRY(add_stack(plan, tensor->name, stem, which, err));
+        } else if (at.expert == 0) {
+            TDM_TRY(add_stack(plan, tensor->name, &at, err));
         } else {
-            TDM_TRY(check_expert(plan, tensor->name, stem, expert, which, err));
+            TDM_TRY(tdm_experts_check(plan->job, &plan->family->experts, tensor->name, &at, err));
         }
     }
     return TDM_OK;

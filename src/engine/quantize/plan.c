@@ -29,6 +29,21 @@ char *tdm_quantize_text(tdm_quantize_job *job, const char *text, size_t len) {
     return tdm_arena_copy_text(&job->arena, text, len);
 }
 
+bool tdm_quantize_is_beside(const tdm_checkpoint *checkpoint, const char *name) {
+    static const char *const ENDS[] = {".scales", ".biases", ".global_scale", ".weight_scale_inv"};
+    const size_t len = strlen(name);
+    char weight[TDM_PATH_MAX];
+    for (size_t i = 0; i < sizeof ENDS / sizeof ENDS[0]; i++) {
+        const size_t tail = strlen(ENDS[i]);
+        if (len >= tail && strcmp(name + len - tail, ENDS[i]) == 0) {
+            const int n = snprintf(weight, sizeof weight, "%.*s.weight", (int)(len - tail), name);
+            return n > 0 && (size_t)n < sizeof weight &&
+                   tdm_checkpoint_find(checkpoint, weight) != NULL;
+        }
+    }
+    return false;
+}
+
 /* ---- what a source tensor stands for ---- */
 
 static const tdm_checkpoint_tensor *beside(const tdm_quantize_job *job, const char *name,

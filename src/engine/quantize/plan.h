@@ -76,6 +76,8 @@ char *tdm_quantize_text(tdm_quantize_job *job, const char *text, size_t len);
 TDM_NODISCARD tdm_status tdm_quantize_describe(tdm_quantize_job *job, const tdm_quant_config *quant,
                                                const tdm_checkpoint_tensor *tensor, tdm_weight *out,
                                                tdm_error *err);
+/* Scales and the like beside a weight, which speaks for them. */
+bool tdm_quantize_is_beside(const tdm_checkpoint *checkpoint, const char *name);
 /* Hash of everything that the bytes follow from. */
 TDM_NODISCARD tdm_status tdm_quantize_plan_hash(const tdm_quantize_job *job, uint64_t *out,
                                                 tdm_error *err);
