@@ -21,6 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
         set_source_files_properties(${avx512_sources} PROPERTIES COMPILE_OPTIONS
             "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni")
         set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/e4m3.c
+            ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/lone_i8_vbmi.c
             APPEND PROPERTY COMPILE_OPTIONS "-mavx512vbmi")
         set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/backend/cpu/avx512/e4m3_bf16.c
             APPEND PROPERTY COMPILE_OPTIONS "-mavx512vbmi;-mavx512bf16")

@@ -5,6 +5,9 @@
 #include "support/support.h"
 
 #include "backend/cpu/cpu_priv.h"
+#if defined(__x86_64__)
+#include "backend/cpu/avx512/avx512_priv.h"
+#endif
 #include "tensor/ops.h"
 
 #include <signal.h>
@@ -280,6 +283,30 @@ static void a_set_that_fails_its_proof_is_not_used(void **state) {
     assert_int_equal(sigaction(SIGILL, &ours, NULL), 0);
 }
 
+#if defined(__x86_64__)
+/* AVX-512 as a processor without VBMI has it. */
+static void take_vbmi(void *arg, tdm_cpu_isa isa, tdm_cpu_kernels *kernels) {
+    (void)arg;
+    if (isa == TDM_CPU_ISA_AVX512) {
+        kernels->linear_i8 = tdm_avx512_linear_i8;
+    }
+}
+
+static void one_token_is_proved_without_vbmi_too(void **state) {
+    const tdm_cpu_options options = {.tier = TDM_TIER_FAST, .isa = "avx512", .n_threads = 1};
+    tdm_backend *be = NULL;
+    tdm_error err = {0};
+    (void)state;
+    if (!tdm_cpu_isa_is_present(TDM_CPU_ISA_AVX512)) {
+        SUPPORT_SKIP(SUPPORT_REASON_NO_ISA);
+    }
+    if (tdm_cpu_backend_create_tampered(&be, NULL, &options, take_vbmi, NULL, &err) != TDM_OK) {
+        fail_msg("%s", err.what);
+    }
+    be->ops->destroy(be);
+}
+#endif
+
 /* Everything that allocates: create, reserve, a packed weight. Returns the first failure. */
 static tdm_status use_all(const tdm_alloc *alloc, const tdm_tensor_view *view, tdm_error *err) {
     tdm_backend *be = NULL;
@@ -378,6 +405,9 @@ int main(void) {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(reserve_grows_and_survives_failure),
         cmocka_unit_test(mapped_weights_allocate_nothing),
+#if defined(__x86_64__)
+        cmocka_unit_test(one_token_is_proved_without_vbmi_too),
+#endif
     };
     return support_exit(cmocka_run_group_tests(tests, NULL, NULL), SUPPORT_LEN(tests));
 }

@@ -9,6 +9,13 @@
 void tdm_avx512_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                           int64_t tok1, void *scratch);
 
+/* linear_i8's part for one token of packed weights; and linear_i8 with another one for it, which wants
+ * VBMI. */
+void tdm_avx512_lone_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok,
+                        void *scratch);
+void tdm_avx512_linear_i8_vbmi(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+                               int64_t tok0, int64_t tok1, void *scratch);
+
 void tdm_avx512_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                                int64_t group0, int64_t group1, void *scratch);
 

@@ -13,6 +13,7 @@ void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
     if (__builtin_cpu_supports("avx512vbmi")) {
         kernels->linear_f32 = tdm_avx512_linear_e4m3;
         kernels->has_e4m3 = true;
+        kernels->linear_i8 = tdm_avx512_linear_i8_vbmi;
     }
     /* vdpbf16ps is twice an f32 multiply-add on Zen 4 and half of one on Sapphire Rapids. */
     if (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx512bf16") &&

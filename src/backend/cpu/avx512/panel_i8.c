@@ -3,11 +3,7 @@
  * int8 products of packed panels with AVX-512 VNNI: sixteen rows in one register, from one stream of
  * memory, unpacked on the way, against one to eight tokens whose activations the dot instruction
  * broadcasts itself. The bits are those of every other set: each output has one lane, and blocks come
- * in ascending order.
- *
- * One token is bound by memory, in narrow forms by the instructions between two loads: its sums are
- * four chains, bits are multiplied where they stand in a byte, zero points are taken off at the end
- * with a broadcast from memory. */
+ * in ascending order. One token alone has its own way (lone_tmpl.h). */
 #include "backend/cpu/avx512/avx512_priv.h"
 
 #include "backend/cpu/avx512/wide_inl.h"
@@ -16,53 +12,8 @@
 /* How far ahead it asks for memory. */
 #define AHEAD_BYTES 2048
 
-/* sum - zero * (the n numbers at e, from memory: integer registers are far); zero is 0 or a power of
- * two. */
-TDM_INLINE __m512i less_zeros(__m512i sum, int zero, const int32_t *e, int n) {
-    if (zero == 0) {
-        return sum;
-    }
-    __m512i v = _mm512_set1_epi32(e[0]);
-    if (n == 2) {
-        v = _mm512_add_epi32(v, _mm512_set1_epi32(e[1]));
-    }
-    return _mm512_sub_epi32(sum, _mm512_slli_epi32(v, (uint8_t)__builtin_ctz((unsigned)zero)));
-}
-
 TDM_INLINE __m512i dot(__m512i sum, __m512i v, const int8_t *q) {
     return _mm512_dpbusd_epi32(sum, v, broadcast4_wide(q));
-}
-
-/* Codes of one and two bits against a lone token: bits are multiplied where they stand in a byte, as
- * powers of two, and what they weigh is shifted off the sums; ternary ones stay times 4. */
-TDM_INLINE void narrow_wide(int form, const uint8_t *p, const int8_t *q, __m512i *out_first,
-                            __m512i *out_last) {
-    const __m512i zero = _mm512_setzero_si512();
-    if (form_bits(form) == 1) { /* of 0 or 2, in A1 of 0 or 1 */
-        const __m512i v = load512(p);
-        const __m512i u = shift_right(v, 4);
-        const int off = form == FORM_A1;
-        __m512i a[4];
-        for (int i = 0; i < 4; ++i) {
-            a[i] = dot(zero, masked(v, 1 << i), q + 4 * i);
-            a[i] = dot(a[i], masked(u, 1 << i), q + 4 * (i + 4));
-        }
-        a[0] = off ? a[0] : _mm512_slli_epi32(a[0], 1);
-        a[1] = off ? _mm512_srai_epi32(a[1], 1) : a[1];
-        *out_first = _mm512_add_epi32(a[0], a[1]);
-        *out_last = _mm512_add_epi32(_mm512_srai_epi32(a[2], (uint8_t)(1 + off)),
-                                     _mm512_srai_epi32(a[3], (uint8_t)(2 + off)));
-        return;
-    }
-    for (int h = 0; h < 2; ++h, q += 16) {
-        const __m512i v = load512(p + PANEL_VECTOR * h);
-        const __m512i u = shift_right(v, 4);
-        const __m512i low = dot(dot(zero, masked(v, 3), q), masked(u, 3), q + 8);
-        const __m512i high = dot(dot(zero, masked(v, 12), q + 4), masked(u, 12), q + 12);
-        *(h == 0 ? out_first : out_last) = form_is_ternary(form)
-                                               ? _mm512_add_epi32(_mm512_slli_epi32(low, 2), high)
-                                               : _mm512_add_epi32(low, _mm512_srai_epi32(high, 2));
-    }
 }
 
 /* -7 for the activations of the first and of the last half, as their two sums stand in a block. */
@@ -97,33 +48,8 @@ TDM_INLINE void ternary_end_wide(int form, const uint8_t *p, const tdm_cpu_x8_bl
     }
 }
 
-/* The integer sums of a block against one token; of forms that tell halves apart the first half's, and
- * last the last's. */
-TDM_INLINE void lone_wide(int form, const uint8_t *p, const int8_t *q, const tdm_cpu_x8_block *xb,
-                          __m512i *out_sum, __m512i *out_last) {
-    const int zero = packed_zero(form);
-    const int has_two = wide_has_two(form);
-    __m512i chain[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(), _mm512_setzero_si512(),
-                        _mm512_setzero_si512()};
-    if (form_bits(form) <= 2) {
-        narrow_wide(form, p, q, &chain[0], &chain[2]);
-    }
-    for (int i = 0; i < 8 && form_bits(form) > 2; ++i) {
-        const int j = form_bits(form) == 8 ? i : (i >> 1) + 4 * (i & 1); /* nibbles of one load */
-        const int at = 2 * (has_two ? j >= 4 : i & 1) + (has_two ? j & 1 : (i >> 1) & 1);
-        chain[at] = dot(chain[at], vector_at(form, p, j), q + 4 * j);
-    }
-    const __m512i first = _mm512_add_epi32(chain[0], chain[1]);
-    const __m512i last = _mm512_add_epi32(chain[2], chain[3]);
-    if (has_two) {
-        *out_sum = less_zeros(first, zero, xb->eights, 2);
-        *out_last = less_zeros(last, zero, xb->eights + 2, 2);
-    } else {
-        *out_sum = less_zeros(_mm512_add_epi32(first, last), zero, &xb->sum, 1);
-    }
-}
-
-/* The same against n tokens of a group, from t0 on. */
+/* The integer sums of a block against n tokens of a group, from t0 on; of forms that tell halves apart
+ * the first half's, and lasts the last's. */
 TDM_INLINE void tile_wide(int form, int n, const uint8_t *p, const tdm_cpu_x8_group *group, int t0,
                           __m512i *sums, __m512i *lasts) {
     const int zero = packed_zero(form);
@@ -154,7 +80,8 @@ TDM_INLINE void tile_wide(int form, int n, const uint8_t *p, const tdm_cpu_x8_gr
             *sum = dot(*sum, v, group->q[t0 + t] + 4 * j);
         }
     }
-    for (int t = 0; t < n && form_is_ternary(form); ++t) { /* times 4, as narrow_wide has them */
+    for (int t = 0; t < n && form_is_ternary(form);
+         ++t) { /* times 4, as ternary_end_wide wants them */
         sums[t] = _mm512_slli_epi32(sums[t], 2);
         lasts[t] = _mm512_slli_epi32(lasts[t], 2);
     }
@@ -182,13 +109,6 @@ TDM_INLINE __m512 step(int form, const panel_scales *s, float x_d, float x_s, ui
     return acc;
 }
 
-TDM_INLINE __m512 lone_step(int form, const panel_scales *s, const tdm_cpu_x8_block *xb,
-                            __m512i sum, __m512i last, __m512 acc) {
-    uint32_t halves = 0;
-    memcpy(&halves, xb->half_sums, sizeof halves);
-    return step(form, s, xb->d, xb->s, halves, sum, last, acc);
-}
-
 TDM_INLINE __m512 group_step(int form, const panel_scales *s, const tdm_cpu_x8_group *g, int t,
                              __m512i sum, __m512i last, __m512 acc) {
     const uint32_t halves = ((uint32_t)g->first[t] & 0xffffu) | (uint32_t)g->last[t] << 16;
@@ -196,9 +116,8 @@ TDM_INLINE __m512 group_step(int form, const panel_scales *s, const tdm_cpu_x8_g
 }
 
 /* Activations of a few tokens. group: side by side, so that one register finds them all (eight
- * pointers to tokens and eight to their blocks left none for anything else); unused for one. */
+ * pointers to tokens and eight to their blocks left none for anything else). */
 typedef struct panel_x {
-    const int8_t *q;
     const tdm_cpu_x8_block *blocks;
     int64_t ld_blocks;
     const tdm_cpu_x8_group *group;
@@ -223,19 +142,13 @@ TDM_INLINE void tile(int form, int n, const uint8_t *p, const panel_x *x, int t0
         }
         const panel_scales scales =
             scales_wide(form, period, p + packed_ints(form), head_d, head_m);
-        if (n == 1) {
-            lone_wide(form, p, x->q + 32 * b, x->blocks + b, sums, lasts);
-        } else {
-            tile_wide(form, n, p, x->group + b, t0, sums, lasts);
-        }
+        tile_wide(form, n, p, x->group + b, t0, sums, lasts);
         for (int t = 0; t < n; ++t) {
             const tdm_cpu_x8_block *xb = x->blocks + t * x->ld_blocks + b;
             if (form_is_ternary(form)) {
                 ternary_end_wide(form, p, xb, &sums[t], &lasts[t]);
             }
-            acc[t] =
-                n == 1 ? lone_step(form, &scales, xb, sums[t], lasts[t], acc[t])
-                       : group_step(form, &scales, x->group + b, t0 + t, sums[t], lasts[t], acc[t]);
+            acc[t] = group_step(form, &scales, x->group + b, t0 + t, sums[t], lasts[t], acc[t]);
         }
         p += packed_block(form, period);
         /* Few tokens wait for memory; up to eight gained a quarter to two fifths. */
@@ -250,8 +163,7 @@ TDM_INLINE void tile_store(int form, int n, const tdm_cpu_linear_job *job, const
                            const tdm_cpu_x8_group *group) {
     const tdm_weight *w = job->weight;
     const tdm_cpu_x8 *x8 = job->x8;
-    const panel_x x = {x8->q + tok0 * x8->ld_q, x8->blocks + tok0 * x8->ld_blocks, x8->ld_blocks,
-                       group};
+    const panel_x x = {x8->blocks + tok0 * x8->ld_blocks, x8->ld_blocks, group};
     __m512 acc[TILE_TOKENS];
     tile(form, n, p, &x, t0, w->n_in / 32, w->period, acc);
     wide_store(job, row0, n_rows, tok0, n, acc);
@@ -307,9 +219,13 @@ void tdm_avx512_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t r
         tdm_avx512_linear_i8_mapped(job, row0, row1, tok0, tok1, scratch);
         return;
     }
+    if (tok1 - tok0 == 1) {
+        tdm_avx512_lone_i8(job, row0, row1, tok0, scratch);
+        return;
+    }
     for (int64_t t = tok0; t < tok1; t += TDM_CPU_GROUP_TOKENS) {
         const int n = (int)tdm_cpu_min(TDM_CPU_GROUP_TOKENS, tok1 - t);
-        for (int i = 0; i < n && n > 1; ++i) {
+        for (int i = 0; i < n; ++i) {
             tdm_cpu_group_put(group, i, x8->q + (t + i) * x8->ld_q,
                               x8->blocks + (t + i) * x8->ld_blocks, n_blocks);
         }
