@@ -13,6 +13,9 @@
  * weights when they were opened; where they need two bytes, two tiles share an A. Pairs take two
  * tiles of 16 columns.
  *
+ * One or two groups of tokens meet a panel but once or twice, so memory is what they wait for: they go
+ * panel after panel over all columns, one stream, and ask for the piece behind while they multiply.
+ *
  * The configuration is loaded at each call and released at its end, so that no thread carries tiles
  * across a sleep. */
 #include "backend/cpu/amx/amx_priv.h"
@@ -21,6 +24,7 @@
 #include "backend/cpu/avx512/wide_inl.h"
 
 #define WIDE_SIGNED 1
+#define FEW_GROUPS 2
 
 /* C = A B. Tile numbers must be constants. */
 #define TILE_DOT(form, c, a, b, tokens, weights)                                                   \
@@ -58,6 +62,18 @@ TDM_INLINE const wide_block *block_at(int form, const uint8_t *p, int64_t b) {
     return (const wide_block *)(const void *)(p + (size_t)b * wide_bytes(form, WIDE_SIGNED));
 }
 
+/* Bytes that each block of this call asks for, into the second-level cache. */
+typedef struct asking {
+    const char *p;
+    int64_t bytes;
+} asking;
+
+TDM_INLINE void ask(const asking *next, int64_t b) {
+    for (int64_t i = 0; i < next->bytes; i += 64) {
+        _mm_prefetch(next->p + b * next->bytes + i, _MM_HINT_T1);
+    }
+}
+
 /* Starts block b + 2 in tile ahead, stores block b from tile c and finishes it. */
 #define WHOLE_STEP(c, ahead, a, bt)                                                                \
     do {                                                                                           \
@@ -65,6 +81,7 @@ TDM_INLINE const wide_block *block_at(int form, const uint8_t *p, int64_t b) {
             TILE_DOT(form, ahead, a, bt, group[b + 2].q, block_at(form, p, b + 2)->w);             \
         }                                                                                          \
         _tile_stored(c, sums.at, 64);                                                              \
+        ask(next, b);                                                                              \
         wide_steps(form, block_at(form, p, b), group + b, &sums, NULL, acc);                       \
         if (++b == n_blocks) {                                                                     \
             return;                                                                                \
@@ -72,7 +89,7 @@ TDM_INLINE const wide_block *block_at(int form, const uint8_t *p, int64_t b) {
     } while (0)
 
 TDM_INLINE void group_whole(int form, const uint8_t *p, int64_t n_blocks,
-                            const tdm_cpu_x8_group *group, __m512 *acc) {
+                            const tdm_cpu_x8_group *group, const asking *next, __m512 *acc) {
     tile_sums sums;
     int64_t b = 0;
     TILE_DOT(form, 0, 4, 5, group[0].q, block_at(form, p, 0)->w);
@@ -106,7 +123,7 @@ TDM_INLINE void group_whole(int form, const uint8_t *p, int64_t n_blocks,
     } while (0)
 
 TDM_INLINE void group_two(int form, const uint8_t *p, int64_t n_blocks,
-                          const tdm_cpu_x8_group *group, __m512 *acc) {
+                          const tdm_cpu_x8_group *group, const asking *next, __m512 *acc) {
     tile_sums first;
     tile_sums second;
     TWO_START(0, 1, 0);
@@ -116,6 +133,7 @@ TDM_INLINE void group_two(int form, const uint8_t *p, int64_t n_blocks,
         }
         _tile_stored(0, first.at, 64);
         _tile_stored(1, second.at, 64);
+        ask(next, b);
         wide_steps(form, block_at(form, p, b), group + b, &first, &second, acc);
         if (b + 1 == n_blocks) {
             return;
@@ -125,6 +143,7 @@ TDM_INLINE void group_two(int form, const uint8_t *p, int64_t n_blocks,
         }
         _tile_stored(2, first.at, 64);
         _tile_stored(3, second.at, 64);
+        ask(next, b + 1);
         wide_steps(form, block_at(form, p, b + 1), group + b + 1, &first, &second, acc);
     }
 }
@@ -133,27 +152,77 @@ TDM_INLINE int has_two(int form) {
     return wide_has_low(form, WIDE_SIGNED) || form_is_pair(form);
 }
 
-TDM_INLINE void wide_group(int form, const uint8_t *p, int64_t n_blocks,
-                           const tdm_cpu_x8_group *group, __m512 *inout) {
+TDM_INLINE void asking_group(int form, const uint8_t *p, int64_t n_blocks,
+                             const tdm_cpu_x8_group *group, const asking *next, __m512 *inout) {
     __m512 acc[TDM_CPU_GROUP_TOKENS];
     for (int t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
         acc[t] = inout[t];
     }
     if (has_two(form)) {
-        group_two(form, p, n_blocks, group, acc);
+        group_two(form, p, n_blocks, group, next, acc);
     } else {
-        group_whole(form, p, n_blocks, group, acc);
+        group_whole(form, p, n_blocks, group, next, acc);
     }
     for (int t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
         inout[t] = acc[t];
     }
 }
 
+TDM_INLINE void wide_group(int form, const uint8_t *p, int64_t n_blocks,
+                           const tdm_cpu_x8_group *group, __m512 *inout) {
+    const asking nothing = {NULL, 0};
+    asking_group(form, p, n_blocks, group, &nothing, inout);
+}
+
 #include "backend/cpu/avx512/wide_tmpl.h"
+
+/* A panel against one or two groups. */
+TDM_INLINE void few_panel(int form, const tdm_cpu_linear_job *job, int64_t o, int64_t n_rows,
+                          int64_t group0, int64_t group1, uint8_t *opened) {
+    const tdm_weight *w = job->weight;
+    const int64_t n_blocks = w->n_in / 32;
+    const int64_t block_bytes = packed_block(form, w->period);
+    const uint8_t *p = (const uint8_t *)w->packed +
+                       (size_t)(o / WIDE_ROWS) * packed_panel(form, w->n_in, w->period);
+    wide_sums sums[FEW_GROUPS] = {0};
+    for (int64_t b = 0; b < n_blocks; b += TDM_CPU_WIDE_BLOCKS) {
+        const int64_t n = tdm_cpu_min(TDM_CPU_WIDE_BLOCKS, n_blocks - b);
+        const uint8_t *piece =
+            p + b * block_bytes + b / packed_period(form, w->period) * packed_head(form, w->period);
+        asking next = {(const char *)piece + n * block_bytes, block_bytes};
+        wide_open(form, WIDE_SIGNED, piece, n, w->period, opened);
+        for (int64_t g = group0; g < group1; ++g) {
+            asking_group(form, opened, n, job->x8->groups + g * job->x8->ld_blocks + b, &next,
+                         sums[g - group0].acc);
+            next.bytes = 0;
+        }
+    }
+    for (int64_t g = group0; g < group1; ++g) {
+        wide_store(job, o, n_rows, g * TDM_CPU_GROUP_TOKENS, TDM_CPU_GROUP_TOKENS,
+                   sums[g - group0].acc);
+    }
+}
+
+#define FEW(name)                                                                                  \
+    static void name##_few(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,              \
+                           int64_t group0, int64_t group1, void *scratch) {                        \
+        for (int64_t o = row0; o < row1; o += WIDE_ROWS) {                                         \
+            few_panel(FORM_##name, job, o, tdm_cpu_min(WIDE_ROWS, row1 - o), group0, group1,       \
+                      scratch);                                                                    \
+        }                                                                                          \
+    }
+
+FORMS(FEW)
+
+#define FEW_ENTRY(name) [FORM_##name] = name##_few,
+
+static const wide_fn FEW_KERNELS[FORM_COUNT] = {FORMS(FEW_ENTRY)};
 
 void tdm_amx_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                             int64_t group0, int64_t group1, void *scratch) {
+    const bool is_few = group1 - group0 <= FEW_GROUPS;
     tiles_configure(form_is_pair(job->weight->layout) ? 16 : 32);
-    WIDE_KERNELS[job->weight->layout](job, row0, row1, group0, group1, scratch);
+    (is_few ? FEW_KERNELS : WIDE_KERNELS)[job->weight->layout](job, row0, row1, group0, group1,
+                                                               scratch);
     _tile_release();
 }
