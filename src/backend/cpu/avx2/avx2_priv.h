@@ -17,6 +17,12 @@ void tdm_avx2_linear_f32_by(tdm_avx2_dense_fn dense, const tdm_cpu_linear_job *j
                             int64_t row1, int64_t tok0, int64_t tok1, void *scratch);
 void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                         int64_t tok1, void *scratch);
+/* The same of packed panels, for groups of tokens, and for tokens that it puts into groups itself; see
+ * batch_tmpl.h. */
+void tdm_avx2_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+                             int64_t group0, int64_t group1, void *scratch);
+void tdm_avx2_linear_i8_batch(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+                              int64_t tok0, int64_t tok1, void *scratch);
 void tdm_avx2_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);
 void tdm_avx2_layout(tdm_weight *weight, bool is_mapped);
 void tdm_avx2_pack(const tdm_weight *weight, int64_t panel0, int64_t panel1);

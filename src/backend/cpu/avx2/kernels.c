@@ -7,6 +7,8 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
     kernels->linear_f32 = tdm_avx2_linear_f32;
     kernels->f32_tokens = TDM_CPU_DENSE_TOKENS;
     kernels->linear_i8 = tdm_avx2_linear_i8;
+    kernels->linear_i8_wide = tdm_avx2_linear_i8_wide;
+    kernels->wide_tokens = TDM_CPU_GROUP_TOKENS;
     kernels->quantize = tdm_avx2_quantize;
     kernels->layout = tdm_avx2_layout;
     kernels->pack = tdm_avx2_pack;

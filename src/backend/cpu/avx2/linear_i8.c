@@ -2,50 +2,12 @@
  *
  * int8 products on panels. Nibbles stay unsigned and activations signed; products of a block are
  * added up in 16 bits as far as they fit, widened once, corrected for the zero point by the block's
- * sum, and then follow the f32 law of cpu_priv.h.
- *
- * How many vectors fit 16 bits: |sum| <= 2 * vectors * largest * 127 <= 32767 gives 8 for 4 bits,
- * 4 for 5 bits, 2 for 6 bits; signed weights are multiplied as |w| * (x with w's sign): 1 vector of
- * bytes up to 128, 2 of levels up to 62, 8 of levels up to 15. */
+ * sum, and then follow the f32 law of cpu_priv.h. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
-#include "backend/cpu/avx2/linear_i8_inl.h"
+#include "backend/cpu/avx2/madd_inl.h"
 
 #define TILE_MAX 4
-
-/* Keeps the compiler from reordering 16-bit sums, which makes it spill every product (gcc 12). */
-#define PIN(v) __asm__("" : "+x"(v))
-
-TDM_INLINE int sum_depth(int form) {
-    switch (form_bits(form)) {
-    case 8:
-        return 1;
-    case 6:
-        return 2;
-    case 5:
-        return 4;
-    default:
-        break;
-    }
-    switch (form) {
-    case FORM_IQ4:
-        return 1;
-    case FORM_IQ3_XXS:
-    case FORM_IQ2:
-    case FORM_IQ2_PAIR:
-        return 2;
-    default: /* halves that are summed apart end after four vectors */
-        return form_is_pair(form) || form_has_halves(form) ? 4 : 8;
-    }
-}
-
-/* Products of one vector of weights and four activations, in 16 bits. */
-TDM_INLINE __m256i products(int is_signed, __m256i w, __m256i magnitude, __m256i x) {
-    if (is_signed) {
-        return _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, w));
-    }
-    return _mm256_maddubs_epi16(w, x);
-}
 
 /* zero * v for the zero points that forms have. */
 TDM_INLINE __m256i times_zero(int form, __m256i v) {
@@ -63,12 +25,6 @@ TDM_INLINE __m256i times_zero(int form, __m256i v) {
     default: /* -128 */
         return _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(v, 7));
     }
-}
-
-/* Scales of the first or last half of columns, in both 16-bit lanes of a row. */
-TDM_INLINE __m256i one_half(__m256i pairs, int is_last) {
-    return !is_last ? _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(pairs, 0xa0), 0xa0)
-                    : _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(pairs, 0xf5), 0xf5);
 }
 
 /* The integer sums of half a panel's block: 8 rows by n tokens. q[t] points at the block's 32
@@ -122,6 +78,10 @@ TDM_INLINE void block_sums(int form, int is_packed, int n, const uint8_t *p, int
 void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                         int64_t tok1, void *scratch) {
     const tdm_weight *w = job->weight;
+    if (w->packed != NULL && tok1 - tok0 >= BATCH_TOKENS_MIN) {
+        tdm_avx2_linear_i8_batch(job, row0, row1, tok0, tok1, scratch);
+        return;
+    }
     (w->packed != NULL ? PACKED_KERNELS : MAPPED_KERNELS)[w->layout](job, row0, row1, tok0, tok1,
                                                                      scratch);
 }

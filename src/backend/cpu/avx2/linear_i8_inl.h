@@ -126,6 +126,12 @@ TDM_INLINE __m256i broadcast4(const int8_t *q) {
     return _mm256_set1_epi32(four);
 }
 
+/* Scales of the first or last half of columns, in both 16-bit lanes of a row. */
+TDM_INLINE __m256i one_half(__m256i pairs, int is_last) {
+    return !is_last ? _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(pairs, 0xa0), 0xa0)
+                    : _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(pairs, 0xf5), 0xf5);
+}
+
 /* All bits in the rows whose bit of mark is set. */
 TDM_INLINE __m256i marked_rows(uint8_t mark) {
     const __m256i rows = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);

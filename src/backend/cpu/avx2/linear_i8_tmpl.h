@@ -17,6 +17,8 @@
 
 /* Tokens from which opening a packed panel pays. */
 #define OPEN_TOKENS 16
+/* Tokens from which 256-bit sets open whole panels (batch_tmpl.h). */
+#define BATCH_TOKENS_MIN 5
 /* How far behind the end of its own rows opening asks for memory. */
 #define AHEAD_BYTES 4096
 

@@ -14,6 +14,10 @@
 void tdm_avxvnni_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                            int64_t tok1, void *scratch) {
     const tdm_weight *w = job->weight;
+    if (w->packed != NULL && tok1 - tok0 >= BATCH_TOKENS_MIN) {
+        tdm_avxvnni_linear_i8_batch(job, row0, row1, tok0, tok1, scratch);
+        return;
+    }
     (w->packed != NULL ? PACKED_KERNELS : MAPPED_KERNELS)[w->layout](job, row0, row1, tok0, tok1,
                                                                      scratch);
 }
