@@ -12,8 +12,15 @@ void tdm_avx2_linear_f32(const tdm_cpu_linear_job *job, int64_t row0, int64_t ro
 typedef void (*tdm_avx2_dense_fn)(const tdm_cpu_linear_job *job, tdm_dtype dtype,
                                   const uint8_t *const *w, int64_t o, int64_t n_rows, int64_t tok0,
                                   int64_t tok1, float *scratch);
-/* The same with another kernel for many tokens. */
-void tdm_avx2_linear_f32_by(tdm_avx2_dense_fn dense, const tdm_cpu_linear_job *job, int64_t row0,
+/* Eight dense rows against one token, into sums [8]. */
+typedef void (*tdm_avx2_lone_fn)(tdm_dtype dtype, const uint8_t *const *w, const float *x,
+                                 int64_t n_in, float *sums);
+typedef struct tdm_avx2_dense {
+    tdm_avx2_dense_fn many;
+    tdm_avx2_lone_fn lone;
+} tdm_avx2_dense;
+/* The same with other kernels for dense rows, of the same bits. */
+void tdm_avx2_linear_f32_by(const tdm_avx2_dense *by, const tdm_cpu_linear_job *job, int64_t row0,
                             int64_t row1, int64_t tok0, int64_t tok1, void *scratch);
 void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                         int64_t tok1, void *scratch);

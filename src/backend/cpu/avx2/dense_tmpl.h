@@ -11,28 +11,8 @@
  * where n_tokens is a constant from 1 to DENSE_TOKENS at every call. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
-#include "backend/cpu/avx2/block_inl.h"
+#include "backend/cpu/avx2/dense_inl.h"
 #include "backend/cpu/avx2/math_inl.h"
-
-/* Eight weights of a dense row. dtype is a constant at every call. */
-TDM_INLINE __m256 weights8(tdm_dtype dtype, const uint8_t *row, int64_t k) {
-    if (dtype == TDM_DTYPE_F32) {
-        return _mm256_loadu_ps((const float *)(const void *)(row + 4 * k));
-    }
-    __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(row + 2 * k));
-    if (dtype == TDM_DTYPE_F16) {
-        return _mm256_cvtph_ps(h);
-    }
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
-}
-
-/* The last n < 8 of them, zeros behind. */
-TDM_INLINE __m256 weights_tail(tdm_dtype dtype, const uint8_t *row, int64_t k, int64_t n) {
-    uint8_t some[32] = {0};
-    int64_t bytes = dtype == TDM_DTYPE_F32 ? 4 : 2;
-    memcpy(some, row + bytes * k, (size_t)(bytes * n));
-    return weights8(dtype, some, 0);
-}
 
 /* Columns [k0, k1) of eight rows, zeros behind the last. */
 TDM_INLINE void dense_piece(tdm_dtype dtype, const uint8_t *const *w, int64_t k0, int64_t k1,
