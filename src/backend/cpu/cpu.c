@@ -126,10 +126,12 @@ static const char *cpu_name(const tdm_backend *be) {
 
 _Static_assert(sizeof(tdm_cpu_x8_group) <= 32 * TDM_CPU_F32_ROWS * sizeof(float),
                "a group's block of columns fits where eight rows of f32 do");
+_Static_assert(2 * sizeof(tdm_cpu_x8_eight) <= 32 * TDM_CPU_F32_ROWS * sizeof(float),
+               "a block of columns of two eights fits where eight rows of f32 do");
 
 size_t tdm_cpu_scratch_bytes(int64_t n_in) {
-    /* Eight rows of n_in as f32 with what many tokens need, or as int8 panels with their scales, or a
-     * group of tokens, which are smaller; attention: queries of an item,
+    /* Eight rows of n_in as f32 with what many tokens need, or as int8 panels with their scales, or
+     * sixteen tokens in eights, which are smaller; attention: queries of an item,
      * their scores of a chunk, two mixes each; an opened block of keys, of values. */
     size_t products =
         ((size_t)n_in + 64) * TDM_CPU_F32_ROWS * sizeof(float) + TDM_CPU_DENSE_SCRATCH;
@@ -148,6 +150,7 @@ static void scratch_free(tdm_cpu *cpu) {
     tdm_mem_free_aligned(cpu->alloc, cpu->x8.blocks, cpu->x8_blocks_bytes, 64);
     tdm_mem_free_aligned(cpu->alloc, cpu->gathered, cpu->gathered_bytes, 64);
     tdm_mem_free_aligned(cpu->alloc, cpu->x8.groups, cpu->x8_groups_bytes, 64);
+    tdm_mem_free_aligned(cpu->alloc, cpu->x8.eights, cpu->x8_eights_bytes, 64);
     tdm_mem_free_aligned(cpu->alloc, cpu->x16.q, cpu->x16_bytes, 64);
     cpu->scratch = NULL;
     cpu->x16 = (tdm_cpu_x16){0};
@@ -176,6 +179,7 @@ tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, td
     next.x8_q_bytes = 0;
     next.x8_blocks_bytes = 0;
     next.x8_groups_bytes = 0;
+    next.x8_eights_bytes = 0;
     next.scratch = NULL;
     next.gathered = NULL;
     next.gathered_bytes = 0;
@@ -206,8 +210,15 @@ tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, td
                                    (size_t)next.x8.ld_blocks * sizeof(tdm_cpu_x8_group);
             next.x8.groups = tdm_mem_alloc_aligned(cpu->alloc, next.x8_groups_bytes, 64);
         }
+        if (cpu->kernels.has_eights) {
+            const int64_t n = tdm_cpu_min(n_max, cpu->kernels.wide_tokens);
+            next.x8_eights_bytes = (size_t)((n + TDM_CPU_EIGHT_TOKENS - 1) / TDM_CPU_EIGHT_TOKENS) *
+                                   (size_t)next.x8.ld_blocks * sizeof(tdm_cpu_x8_eight);
+            next.x8.eights = tdm_mem_alloc_aligned(cpu->alloc, next.x8_eights_bytes, 64);
+        }
         if (next.x8.q == NULL || next.x8.blocks == NULL ||
-            (next.x8_groups_bytes > 0 && next.x8.groups == NULL)) {
+            (next.x8_groups_bytes > 0 && next.x8.groups == NULL) ||
+            (next.x8_eights_bytes > 0 && next.x8.eights == NULL)) {
             scratch_free(&next);
             return tdm_fail_nomem(err, "rounded activations");
         }

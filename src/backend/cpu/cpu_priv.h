@@ -90,14 +90,27 @@ typedef struct tdm_cpu_x8_group {
     int32_t last[TDM_CPU_GROUP_TOKENS];  /* and of the last */
 } tdm_cpu_x8_group;
 
-/* Rounded activations, n rows. A call that runs wide products has its whole groups of tokens in
- * groups and the rest in q and blocks, at their own places. */
+/* One block of 32 activations of eight tokens, in the order in which AVX-512's dots broadcast them: a
+ * product of eight tokens reads five or six lines of memory, one after another. */
+#define TDM_CPU_EIGHT_TOKENS 8
+typedef struct tdm_cpu_x8_eight {
+    _Alignas(64) int8_t q[8][TDM_CPU_EIGHT_TOKENS][4]; /* [four columns][token][column] */
+    float d[TDM_CPU_EIGHT_TOKENS];
+    int32_t sum[TDM_CPU_EIGHT_TOKENS];
+    float s[TDM_CPU_EIGHT_TOKENS];
+    int16_t half_sums[TDM_CPU_EIGHT_TOKENS][2]; /* of the first and the last 16 */
+} tdm_cpu_x8_eight;
+
+/* Rounded activations, n rows, at their own places in q and blocks. What the set's products of several
+ * tokens read is made of them in the same call: whole groups of tokens in groups where products are
+ * wide, the others in eights. */
 typedef struct tdm_cpu_x8 {
     int8_t *q; /* [n, ld_q] */
     int64_t ld_q;
     tdm_cpu_x8_block *blocks; /* [n, ld_blocks] */
     int64_t ld_blocks;
     tdm_cpu_x8_group *groups; /* [n / 16, ld_blocks]; NULL where no set reads them */
+    tdm_cpu_x8_eight *eights; /* as many bytes as cpu.c says; NULL where no set reads them */
 } tdm_cpu_x8;
 
 /* Activations rounded to BF16, n rows of ld values, zeros behind the last column. Where the set has
@@ -119,6 +132,9 @@ typedef struct tdm_cpu_linear_job {
     int64_t ld_x;
     const tdm_cpu_x8 *x8;   /* int8 products only */
     const tdm_cpu_x16 *x16; /* BF16 products only */
+    /* Tokens from eights_tok on by eights, [.., n_in / 32]; NULL: a kernel that wants them makes them. */
+    const tdm_cpu_x8_eight *eights;
+    int64_t eights_tok;
     const float *bias;
     float *out;
     int64_t ld_out;
@@ -158,6 +174,7 @@ typedef struct tdm_cpu_kernels {
     void (*linear_i8_wide)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                            int64_t group0, int64_t group1, void *scratch);
     int64_t wide_tokens; /* from so many on opening panels for it pays */
+    bool has_eights;     /* linear_i8 reads eights of packed weights */
     /* Whether this weight's products are BF16 products in the fast tier. NULL: the set has none. */
     bool (*is_bf16)(const tdm_weight *weight);
     void (*linear_bf16)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
@@ -233,6 +250,11 @@ void tdm_cpu_delta_gates(const tdm_delta *delta, int32_t head, float a, float b,
 void tdm_cpu_group_put(tdm_cpu_x8_group *group, int32_t t, const int8_t *row,
                        const tdm_cpu_x8_block *blocks, int64_t n_blocks);
 
+/* n tokens (at most eight; the others become zeros) whose rows and blocks lie ld_q and ld_blocks apart
+ * become eight [n_blocks]. */
+void tdm_cpu_eight_put(tdm_cpu_x8_eight *eight, int64_t n, const int8_t *rows, int64_t ld_q,
+                       const tdm_cpu_x8_block *blocks, int64_t ld_blocks, int64_t n_blocks);
+
 /* The law of BF16 products (two chains), and rounding for them. */
 void tdm_scalar_linear_bf16(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                             int64_t tok1, void *scratch);
@@ -285,6 +307,7 @@ typedef struct tdm_cpu {
     float *gathered;  /* [n_max, width_max] of them; NULL without such a weight */
     size_t gathered_bytes;
     size_t x8_groups_bytes;
+    size_t x8_eights_bytes;
     tdm_cpu_split split;
     char name[24];
 } tdm_cpu;

@@ -24,6 +24,7 @@ typedef struct linear_run {
     int64_t n;
     int64_t n_wide;      /* leading tokens that go in whole groups; 0: none */
     int64_t n_wide_bf16; /* the same of BF16 products */
+    bool has_eights;     /* the tokens behind n_wide lie in eights */
     int64_t n_panels;
     int64_t chunk_panels; /* 0: one contiguous share a thread */
     bool is_by_part; /* a share of each part: what the thread has packed and so touched first */
@@ -44,7 +45,7 @@ int64_t tdm_cpu_token_step(const tdm_cpu *cpu, int64_t n_in, bool is_narrow) {
     if (!is_narrow && cpu->kernels.f32_tokens > 0) {
         return cpu->kernels.f32_tokens;
     }
-    return tdm_cpu_max(24, TOKEN_CHUNK_BYTES / (n_in * (is_narrow ? 2 : 4)) / 12 * 12);
+    return tdm_cpu_max(24, TOKEN_CHUNK_BYTES / (n_in * (is_narrow ? 2 : 4)) / 24 * 24);
 }
 
 /* The groups of tokens, in calls as large as wide products allow. */
@@ -130,7 +131,8 @@ typedef struct quantize_run {
     const float *x;
     int64_t ld_x;
     int64_t n;
-    int64_t n_wide; /* as in linear_run */
+    int64_t n_wide; /* as in linear_run, and so the next */
+    bool has_eights;
     int64_t n_in;
 } quantize_run;
 
@@ -145,21 +147,65 @@ void tdm_cpu_group_put(tdm_cpu_x8_group *group, int32_t t, const int8_t *row,
     }
 }
 
-/* Tokens of groups are rounded at their own place and then copied. */
+void tdm_cpu_eight_put(tdm_cpu_x8_eight *eight, int64_t n, const int8_t *rows, int64_t ld_q,
+                       const tdm_cpu_x8_block *blocks, int64_t ld_blocks, int64_t n_blocks) {
+    for (int64_t b = 0; b < n_blocks; ++b, ++eight) {
+        if (n < TDM_CPU_EIGHT_TOKENS) {
+            memset(eight, 0, sizeof *eight);
+        }
+        for (int64_t t = 0; t < n; ++t) {
+            const tdm_cpu_x8_block *block = blocks + t * ld_blocks + b;
+            const int8_t *q = rows + t * ld_q + 32 * b;
+            for (int j = 0; j < 8; ++j) {
+                memcpy(eight->q[j][t], q + 4 * j, 4);
+            }
+            eight->d[t] = block->d;
+            eight->s[t] = block->s;
+            eight->sum[t] = block->sum;
+            memcpy(eight->half_sums[t], block->half_sums, sizeof block->half_sums);
+        }
+    }
+}
+
+/* Blocks [b0, b1) of tokens [t0, t1), which are eight at most: rounded at their own places and then
+ * copied to where the set's products read them. */
+static void quantize_blocks(const quantize_run *run, int64_t t0, int64_t t1, int64_t b0,
+                            int64_t b1) {
+    const tdm_cpu_x8 *x8 = &run->cpu->x8;
+    int8_t *q = x8->q + 32 * b0;
+    tdm_cpu_x8_block *blocks = x8->blocks + b0;
+    const int64_t n = b1 - b0;
+    for (int64_t t = t0; t < t1; ++t) {
+        run->cpu->kernels.quantize(run->x + t * run->ld_x + 32 * b0, 32 * n, q + t * x8->ld_q,
+                                   blocks + t * x8->ld_blocks);
+        if (t < run->n_wide) {
+            tdm_cpu_group_put(x8->groups + t / TDM_CPU_GROUP_TOKENS * x8->ld_blocks + b0,
+                              (int32_t)(t % TDM_CPU_GROUP_TOKENS), q + t * x8->ld_q,
+                              blocks + t * x8->ld_blocks, n);
+        }
+    }
+    if (t0 >= run->n_wide && run->has_eights) {
+        const int64_t at = (t0 - run->n_wide) / TDM_CPU_EIGHT_TOKENS * (run->n_in / 32) + b0;
+        tdm_cpu_eight_put(x8->eights + at, t1 - t0, q + t0 * x8->ld_q, x8->ld_q,
+                          blocks + t0 * x8->ld_blocks, x8->ld_blocks, n);
+    }
+}
+
+/* A thread has a share of the blocks of columns, eight tokens after eight tokens: so eight tokens are
+ * work for everybody, and nobody writes into another's lines. */
 static void quantize_member(void *arg, int32_t idx, int32_t n_members) {
     const quantize_run *run = arg;
-    const tdm_cpu_x8 *x8 = &run->cpu->x8;
+    const int64_t n_blocks = run->n_in / 32;
+    const int64_t n_eights = (run->n + TDM_CPU_EIGHT_TOKENS - 1) / TDM_CPU_EIGHT_TOKENS;
     int64_t begin = 0;
     int64_t end = 0;
-    tdm_cpu_share(run->n, idx, n_members, &begin, &end);
-    for (int64_t t = begin; t < end; ++t) {
-        int8_t *q = x8->q + t * x8->ld_q;
-        tdm_cpu_x8_block *blocks = x8->blocks + t * x8->ld_blocks;
-        run->cpu->kernels.quantize(run->x + t * run->ld_x, run->n_in, q, blocks);
-        if (t < run->n_wide) {
-            tdm_cpu_group_put(x8->groups + t / TDM_CPU_GROUP_TOKENS * x8->ld_blocks,
-                              (int32_t)(t % TDM_CPU_GROUP_TOKENS), q, blocks, run->n_in / 32);
-        }
+    tdm_cpu_share(n_eights * n_blocks, idx, n_members, &begin, &end);
+    while (begin < end) {
+        const int64_t t0 = begin / n_blocks * TDM_CPU_EIGHT_TOKENS;
+        const int64_t b0 = begin % n_blocks;
+        const int64_t b1 = tdm_cpu_min(n_blocks, b0 + end - begin);
+        quantize_blocks(run, t0, tdm_cpu_min(run->n, t0 + TDM_CPU_EIGHT_TOKENS), b0, b1);
+        begin += b1 - b0;
     }
 }
 
@@ -262,9 +308,20 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
     if (any_int8) {
         can_widen = can_widen && n >= cpu->kernels.wide_tokens;
         run.n_wide = can_widen ? n / TDM_CPU_GROUP_TOKENS * TDM_CPU_GROUP_TOKENS : 0;
-        quantize_run q = {
-            .cpu = cpu, .x = x, .ld_x = ld_x, .n = n, .n_wide = run.n_wide, .n_in = n_in};
+        const int64_t n_few = n - run.n_wide;
+        run.has_eights = cpu->kernels.has_eights && n_few > 1 && n_few <= cpu->kernels.wide_tokens;
+        quantize_run q = {.cpu = cpu,
+                          .x = x,
+                          .ld_x = ld_x,
+                          .n = n,
+                          .n_wide = run.n_wide,
+                          .has_eights = run.has_eights,
+                          .n_in = n_in};
         round_all(be->team, quantize_member, &q);
+        for (int32_t i = 0; i < n_parts && run.has_eights; ++i) {
+            run.jobs[i].eights = cpu->x8.eights;
+            run.jobs[i].eights_tok = run.n_wide;
+        }
     }
     if (any_bf16) {
         const bool has_wide = cpu->kernels.linear_bf16_wide != NULL;

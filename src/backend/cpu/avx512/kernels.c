@@ -8,6 +8,7 @@ void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
     __builtin_cpu_init();
     kernels->linear_i8 = tdm_avx512_linear_i8;
     kernels->linear_i8_wide = tdm_avx512_linear_i8_wide;
+    kernels->has_eights = true;
     kernels->wide_tokens = 3 * TDM_CPU_GROUP_TOKENS;
     kernels->linear_f32 = tdm_avx512_linear_f32;
     if (__builtin_cpu_supports("avx512vbmi")) {

@@ -1,90 +1,80 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * int8 products of packed panels with AVX-512 VNNI: sixteen rows in one register, from one stream of
- * memory, unpacked on the way, against one to eight tokens whose activations the dot instruction
- * broadcasts itself. The bits are those of every other set: each output has one lane, and blocks come
- * in ascending order. One token alone has its own way (lone_tmpl.h). */
+ * int8 products of packed panels with AVX-512 VNNI, a few tokens: a panel is unpacked on the way and
+ * meets two to eight tokens at a time, the next eight while it is in a cache. The bits are those of
+ * every other set: each output has one lane, and blocks come in ascending order. One token alone has
+ * its own way (lone_tmpl.h).
+ *
+ * What a block of 32 columns, sixteen rows and eight tokens must cost on Zen 4 is 64 dots, eight
+ * multiplications and eight fused ones, one a cycle on two pipes of 256 bits. To come near it the dots
+ * broadcast activations themselves from five lines of memory in the order of use (eights), everything
+ * else goes to the other two pipes, and panels are asked for 4 KiB ahead. */
 #include "backend/cpu/avx512/avx512_priv.h"
 
 #include "backend/cpu/avx512/wide_inl.h"
 
+/* Tokens of the longest tile; two sums a token leave registers for four. */
 #define TILE_TOKENS 8
 /* How far ahead it asks for memory. */
-#define AHEAD_BYTES 2048
+#define AHEAD_BYTES 4096
 
-TDM_INLINE __m512i dot(__m512i sum, __m512i v, const int8_t *q) {
-    return _mm512_dpbusd_epi32(sum, v, broadcast4_wide(q));
+/* Integers of tokens [t0, t0 + n) where their sums begin: less what the zero point will add. */
+typedef struct few_starts {
+    _Alignas(32) int32_t first[TILE_TOKENS]; /* of a block, or of its first half */
+    _Alignas(32) int32_t last[TILE_TOKENS];
+} few_starts;
+
+TDM_INLINE __m256i less_zero(__m256i sums, int zero) {
+    const uint8_t by = (uint8_t)__builtin_ctz((unsigned)zero); /* a power of two, as all are */
+    return _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32(sums, by));
 }
 
-/* -7 for the activations of the first and of the last half, as their two sums stand in a block. */
-#define FIRST_BY_7 0x0000fff9
-#define LAST_BY_7 (-7 * 65536)
-#define BOTH_BY_7 (-6 * 65536 - 7)
-
-/* Packed IQ1: four times the sums of (code) * q become those of (8 * (code - 1) +- 1) * q, which are
- * 8 * sum - 7 * (sum of q) - 2 * (sums of q where a row is marked); e has the sums of q for each of n
- * marks. */
-TDM_INLINE __m512i ternary_wide(__m512i sum4, const uint8_t *marks, const int32_t *e, int n,
-                                int by_7, const tdm_cpu_x8_block *xb) {
-    int32_t halves = 0;
-    memcpy(&halves, xb->half_sums, sizeof halves);
-    for (int i = 0; i < n; ++i) {
-        const __mmask16 rows = _load_mask16((__mmask16 *)(uintptr_t)(marks + 2 * i));
-        sum4 = _mm512_mask_sub_epi32(sum4, rows, sum4, _mm512_set1_epi32(e[i]));
-    }
-    return _mm512_dpwssd_epi32(_mm512_slli_epi32(sum4, 1), _mm512_set1_epi32(by_7),
-                               _mm512_set1_epi32(halves));
-}
-
-/* Of sums times 4. */
-TDM_INLINE void ternary_end_wide(int form, const uint8_t *p, const tdm_cpu_x8_block *xb,
-                                 __m512i *sum, __m512i *last) {
-    const uint8_t *marks = ternary_marks(form, p);
-    if (form == FORM_IQ1) {
-        *sum = ternary_wide(*sum, marks, &xb->sum, 1, BOTH_BY_7, xb);
+TDM_INLINE void starts_make(int form, const tdm_cpu_x8_eight *x, few_starts *out) {
+    const int zero = wide_zero(form);
+    if (wide_has_two(form)) {
+        const __m256i halves = _mm256_load_si256((const __m256i *)(const void *)x->half_sums);
+        const __m256i first = _mm256_srai_epi32(_mm256_slli_epi32(halves, 16), 16);
+        _mm256_store_si256((__m256i *)(void *)out->first, less_zero(first, zero));
+        _mm256_store_si256((__m256i *)(void *)out->last,
+                           less_zero(_mm256_srai_epi32(halves, 16), zero));
     } else {
-        *sum = ternary_wide(*sum, marks, xb->eights, 2, FIRST_BY_7, xb);
-        *last = ternary_wide(*last, marks + 4, xb->eights + 2, 2, LAST_BY_7, xb);
+        const __m256i sum = _mm256_load_si256((const __m256i *)(const void *)x->sum);
+        _mm256_store_si256((__m256i *)(void *)out->first, less_zero(sum, zero));
     }
 }
 
-/* The integer sums of a block against n tokens of a group, from t0 on; of forms that tell halves apart
- * the first half's, and lasts the last's. */
-TDM_INLINE void tile_wide(int form, int n, const uint8_t *p, const tdm_cpu_x8_group *group, int t0,
-                          __m512i *sums, __m512i *lasts) {
-    const int zero = packed_zero(form);
+/* Vector j of a packed block against n tokens. */
+TDM_INLINE void dots(int form, int n, const uint8_t *p, const tdm_cpu_x8_eight *x, int t0, int j,
+                     __m512i *sums) {
+    const __m512i v = wide_vector(form, 0, p, j);
+    for (int t = 0; t < n; ++t) {
+        sums[t] = _mm512_dpbusd_epi32(sums[t], v, broadcast4_wide(x->q[j][t0 + t]));
+    }
+}
+
+/* The integer sums of a packed block; of forms that tell halves apart the first half's, and lasts the
+ * last's. */
+TDM_INLINE void block_sums(int form, int n, const uint8_t *p, const tdm_cpu_x8_eight *x, int t0,
+                           __m512i *sums, __m512i *lasts) {
     const int has_two = wide_has_two(form);
-    _Alignas(64) int32_t start[TDM_CPU_GROUP_TOKENS];
-    _Alignas(64) int32_t last_start[TDM_CPU_GROUP_TOKENS];
-    if (zero != 0) {
-        const __m512i times = _mm512_set1_epi32(-zero);
-        __m512i first = _mm512_load_si512(group->first);
-        if (has_two) {
-            _mm512_store_si512(last_start,
-                               _mm512_mullo_epi32(times, _mm512_load_si512(group->last)));
-        } else {
-            first = _mm512_add_epi32(first, _mm512_load_si512(group->last));
-        }
-        _mm512_store_si512(start, _mm512_mullo_epi32(times, first));
+    few_starts starts;
+    if (wide_zero(form) != 0) {
+        starts_make(form, x, &starts);
     }
     for (int t = 0; t < n; ++t) {
         const __m512i none = _mm512_setzero_si512();
-        sums[t] = zero != 0 ? _mm512_set1_epi32(start[t0 + t]) : none;
-        lasts[t] = zero != 0 && has_two ? _mm512_set1_epi32(last_start[t0 + t]) : none;
+        sums[t] = wide_zero(form) != 0 ? _mm512_set1_epi32(starts.first[t0 + t]) : none;
+        lasts[t] = wide_zero(form) != 0 && has_two ? _mm512_set1_epi32(starts.last[t0 + t]) : none;
     }
-    for (int i = 0; i < 8; ++i) {
-        const int j = form_bits(form) == 8 ? i : (i >> 1) + 4 * (i & 1); /* nibbles of one load */
-        const __m512i v = vector_at(form, p, j);
-        for (int t = 0; t < n; ++t) {
-            __m512i *sum = has_two && j >= 4 ? &lasts[t] : &sums[t];
-            *sum = dot(*sum, v, group->q[t0 + t] + 4 * j);
-        }
-    }
-    for (int t = 0; t < n && form_is_ternary(form);
-         ++t) { /* times 4, as ternary_end_wide wants them */
-        sums[t] = _mm512_slli_epi32(sums[t], 2);
-        lasts[t] = _mm512_slli_epi32(lasts[t], 2);
-    }
+    __m512i *second = has_two ? lasts : sums; /* by name: a loop would not be unrolled in time */
+    dots(form, n, p, x, t0, 0, sums);
+    dots(form, n, p, x, t0, 4, second); /* nibbles of one load */
+    dots(form, n, p, x, t0, 1, sums);
+    dots(form, n, p, x, t0, 5, second);
+    dots(form, n, p, x, t0, 2, sums);
+    dots(form, n, p, x, t0, 6, second);
+    dots(form, n, p, x, t0, 3, sums);
+    dots(form, n, p, x, t0, 7, second);
 }
 
 /* The f32 law of cpu_priv.h. x_d, x_s: the block's scale, and times its sum; halves: the sums of both
@@ -109,30 +99,16 @@ TDM_INLINE __m512 step(int form, const panel_scales *s, float x_d, float x_s, ui
     return acc;
 }
 
-TDM_INLINE __m512 group_step(int form, const panel_scales *s, const tdm_cpu_x8_group *g, int t,
-                             __m512i sum, __m512i last, __m512 acc) {
-    const uint32_t halves = ((uint32_t)g->first[t] & 0xffffu) | (uint32_t)g->last[t] << 16;
-    return step(form, s, g->d[t], g->s[t], halves, sum, last, acc);
-}
-
-/* Activations of a few tokens. group: side by side, so that one register finds them all (eight
- * pointers to tokens and eight to their blocks left none for anything else). */
-typedef struct panel_x {
-    const tdm_cpu_x8_block *blocks;
-    int64_t ld_blocks;
-    const tdm_cpu_x8_group *group;
-} panel_x;
-
-/* A panel against n tokens (a constant), in a group from t0 on: acc[t] lane r is row r's product. */
-TDM_INLINE void tile(int form, int n, const uint8_t *p, const panel_x *x, int t0, int64_t n_blocks,
-                     int32_t period, __m512 *acc) {
+/* A panel against tokens [t0, t0 + n) of an eight, n a constant: acc[t] lane r is row r's product. */
+TDM_INLINE void tile(int form, int n, const uint8_t *p, const tdm_cpu_x8_eight *x, int t0,
+                     int64_t n_blocks, int32_t period, __m512 *acc) {
     __m512 head_d = _mm512_setzero_ps();
     __m512 head_m = _mm512_setzero_ps();
     int32_t head_in = 0; /* blocks until the next head */
     for (int t = 0; t < n; ++t) {
         acc[t] = _mm512_setzero_ps();
     }
-    for (int64_t b = 0; b < n_blocks; ++b) {
+    for (int64_t b = 0; b < n_blocks; ++b, ++x) {
         __m512i sums[TILE_TOKENS];
         __m512i lasts[TILE_TOKENS];
         if (form_has_head(form) && head_in-- == 0) {
@@ -142,93 +118,124 @@ TDM_INLINE void tile(int form, int n, const uint8_t *p, const panel_x *x, int t0
         }
         const panel_scales scales =
             scales_wide(form, period, p + packed_ints(form), head_d, head_m);
-        tile_wide(form, n, p, x->group + b, t0, sums, lasts);
+        block_sums(form, n, p, x, t0, sums, lasts);
         for (int t = 0; t < n; ++t) {
-            const tdm_cpu_x8_block *xb = x->blocks + t * x->ld_blocks + b;
-            if (form_is_ternary(form)) {
-                ternary_end_wide(form, p, xb, &sums[t], &lasts[t]);
-            }
-            acc[t] = group_step(form, &scales, x->group + b, t0 + t, sums[t], lasts[t], acc[t]);
+            uint32_t halves = 0;
+            memcpy(&halves, x->half_sums[t0 + t], sizeof halves);
+            acc[t] =
+                step(form, &scales, x->d[t0 + t], x->s[t0 + t], halves, sums[t], lasts[t], acc[t]);
         }
         p += packed_block(form, period);
-        /* Few tokens wait for memory; up to eight gained a quarter to two fifths. */
         for (int i = 0; i < packed_block(form, period); i += 64) {
             _mm_prefetch((const char *)p + AHEAD_BYTES + i, _MM_HINT_T0);
         }
     }
 }
 
-TDM_INLINE void tile_store(int form, int n, const tdm_cpu_linear_job *job, const uint8_t *p,
-                           int64_t row0, int64_t n_rows, int64_t tok0, int t0,
-                           const tdm_cpu_x8_group *group) {
-    const tdm_weight *w = job->weight;
-    const tdm_cpu_x8 *x8 = job->x8;
-    const panel_x x = {x8->blocks + tok0 * x8->ld_blocks, x8->ld_blocks, group};
+/* What all tiles of a panel share. */
+typedef struct few_panel {
+    const tdm_cpu_linear_job *job;
+    const uint8_t *p;
+    int64_t row0;
+    int64_t n_rows;
+} few_panel;
+
+/* The same, and the first n_real of them into their places from token tok on. */
+TDM_INLINE void tile_store(int form, int n, const few_panel *panel, const tdm_cpu_x8_eight *x,
+                           int t0, int64_t tok, int n_real) {
+    const tdm_weight *w = panel->job->weight;
     __m512 acc[TILE_TOKENS];
-    tile(form, n, p, &x, t0, w->n_in / 32, w->period, acc);
-    wide_store(job, row0, n_rows, tok0, n, acc);
+    tile(form, n, panel->p, x, t0, w->n_in / 32, w->period, acc);
+    wide_store(panel->job, panel->row0, panel->n_rows, tok, n_real, acc);
 }
 
-/* At most a group of tokens from tok0 on. */
+/* n tokens, at most eight, by the shortest tile that holds them: missing tokens are zeros. */
+TDM_INLINE void eight_store(int form, const few_panel *panel, const tdm_cpu_x8_eight *x,
+                            int64_t tok, int n) {
+    if (wide_has_two(form)) {
+        for (int t = 0; t < n; t += 4) {
+            if (n - t > 2) {
+                tile_store(form, 4, panel, x, t, tok + t, (int)tdm_cpu_min(4, n - t));
+            } else {
+                tile_store(form, 2, panel, x, t, tok + t, n - t);
+            }
+        }
+    } else if (n > 6) {
+        tile_store(form, 8, panel, x, 0, tok, n);
+    } else if (n > 4) {
+        tile_store(form, 6, panel, x, 0, tok, n);
+    } else if (n > 2) {
+        tile_store(form, 4, panel, x, 0, tok, n);
+    } else {
+        tile_store(form, 2, panel, x, 0, tok, n);
+    }
+}
+
+/* n tokens from tok on, whose eights begin at x. */
 TDM_INLINE void panels(int form, const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
-                       int64_t tok0, int n, const tdm_cpu_x8_group *group) {
+                       const tdm_cpu_x8_eight *x, int64_t tok, int64_t n) {
     const tdm_weight *w = job->weight;
     const size_t panel_bytes = packed_panel(form, w->n_in, w->period);
     for (int64_t o = row0; o < row1; o += PANEL_ROWS) {
-        const uint8_t *p = (const uint8_t *)w->packed + (size_t)(o / PANEL_ROWS) * panel_bytes;
-        const int64_t n_rows = tdm_cpu_min(PANEL_ROWS, row1 - o);
-        int t = 0;
-        for (; t + 8 <= n && !wide_has_two(form); t += 8) { /* two sums a token do not fit */
-            tile_store(form, 8, job, p, o, n_rows, tok0 + t, t, group);
-        }
-        for (; t + 4 <= n; t += 4) {
-            tile_store(form, 4, job, p, o, n_rows, tok0 + t, t, group);
-        }
-        if (t + 2 <= n) {
-            tile_store(form, 2, job, p, o, n_rows, tok0 + t, t, group);
-            t += 2;
-        }
-        if (t < n) {
-            tile_store(form, 1, job, p, o, n_rows, tok0 + t, t, group);
+        const few_panel panel = {.job = job,
+                                 .p = (const uint8_t *)w->packed +
+                                      (size_t)(o / PANEL_ROWS) * panel_bytes,
+                                 .row0 = o,
+                                 .n_rows = tdm_cpu_min(PANEL_ROWS, row1 - o)};
+        for (int64_t t = 0; t < n; t += TDM_CPU_EIGHT_TOKENS) {
+            eight_store(form, &panel, x + t / TDM_CPU_EIGHT_TOKENS * (w->n_in / 32), tok + t,
+                        (int)tdm_cpu_min(TDM_CPU_EIGHT_TOKENS, n - t));
         }
     }
 }
 
-typedef void (*panels_fn)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
-                          int n, const tdm_cpu_x8_group *group);
+typedef void (*few_fn)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
+                       const tdm_cpu_x8_eight *x, int64_t tok, int64_t n);
 
-#define PANELS(name)                                                                               \
-    static void name##_panels(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,           \
-                              int64_t tok0, int n, const tdm_cpu_x8_group *group) {                \
-        panels(FORM_##name, job, row0, row1, tok0, n, group);                                      \
+#define FEW(name)                                                                                  \
+    static void name##_few(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,              \
+                           const tdm_cpu_x8_eight *x, int64_t tok, int64_t n) {                    \
+        panels(FORM_##name, job, row0, row1, x, tok, n);                                           \
     }
 
-FORMS(PANELS)
+FORMS(FEW)
 
-#define PANELS_ENTRY(name) [FORM_##name] = name##_panels,
+#define FEW_ENTRY(name) [FORM_##name] = name##_few,
 
-static const panels_fn KERNELS[FORM_COUNT] = {FORMS(PANELS_ENTRY)};
+static const few_fn KERNELS[FORM_COUNT] = {FORMS(FEW_ENTRY)};
 
-/* Tokens in groups: copied once a call, for all its panels. */
-void tdm_avx512_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
-                          int64_t tok1, void *scratch) {
+/* Eights that the call brings, or sixteen tokens' at a time in scratch. */
+static void few(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                int64_t tok1, void *scratch) {
     const tdm_cpu_x8 *x8 = job->x8;
     const int64_t n_blocks = job->weight->n_in / 32;
-    tdm_cpu_x8_group *group = scratch;
+    const few_fn kernel = KERNELS[job->weight->layout];
+    const int64_t skip = tok0 - job->eights_tok;
+    if (job->eights != NULL && skip >= 0 && skip % TDM_CPU_EIGHT_TOKENS == 0) {
+        kernel(job, row0, row1, job->eights + skip / TDM_CPU_EIGHT_TOKENS * n_blocks, tok0,
+               tok1 - tok0);
+        return;
+    }
+    tdm_cpu_x8_eight *own = scratch;
+    for (int64_t tok = tok0; tok < tok1; tok += 2 * TDM_CPU_EIGHT_TOKENS) {
+        const int64_t n = tdm_cpu_min(2 * TDM_CPU_EIGHT_TOKENS, tok1 - tok);
+        for (int64_t t = 0; t < n; t += TDM_CPU_EIGHT_TOKENS) {
+            tdm_cpu_eight_put(own + t / TDM_CPU_EIGHT_TOKENS * n_blocks,
+                              tdm_cpu_min(TDM_CPU_EIGHT_TOKENS, n - t),
+                              x8->q + (tok + t) * x8->ld_q, x8->ld_q,
+                              x8->blocks + (tok + t) * x8->ld_blocks, x8->ld_blocks, n_blocks);
+        }
+        kernel(job, row0, row1, own, tok, n);
+    }
+}
+
+void tdm_avx512_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
+                          int64_t tok1, void *scratch) {
     if (job->weight->packed == NULL) {
         tdm_avx512_linear_i8_mapped(job, row0, row1, tok0, tok1, scratch);
-        return;
-    }
-    if (tok1 - tok0 == 1) {
+    } else if (tok1 - tok0 == 1) {
         tdm_avx512_lone_i8(job, row0, row1, tok0, scratch);
-        return;
-    }
-    for (int64_t t = tok0; t < tok1; t += TDM_CPU_GROUP_TOKENS) {
-        const int n = (int)tdm_cpu_min(TDM_CPU_GROUP_TOKENS, tok1 - t);
-        for (int i = 0; i < n; ++i) {
-            tdm_cpu_group_put(group, i, x8->q + (t + i) * x8->ld_q,
-                              x8->blocks + (t + i) * x8->ld_blocks, n_blocks);
-        }
-        KERNELS[job->weight->layout](job, row0, row1, t, n, group);
+    } else {
+        few(job, row0, row1, tok0, tok1, scratch);
     }
 }
