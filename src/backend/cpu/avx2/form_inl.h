@@ -12,9 +12,9 @@
  *     A8          bytes + 128   the same, and f32 mins              affine of 8 bits
  *     IQ4 E2M1    table of 16   f32 for each block                  IQ4_NL IQ4_XS, MXFP4 of both kinds
  *     E2M1_PAIR   table of 16   f32 for each half block             NVFP4 of both kinds
- *     IQ3_XXS     table of 16   u8 for each block under f16         itself
+ *     IQ3_XXS     table of 16   4 bits for each block under f16     itself
  *     IQ3_S       table of 16   f32 for each block                  itself
- *     IQ2 (_PAIR) table of 8    u8 for each block (half) under f16  IQ2_XXS, IQ2_XS IQ2_S
+ *     IQ2 (_PAIR) table of 8    the same (of each half)             IQ2_XXS, IQ2_XS IQ2_S
  *     IQ1 (_PAIR) 8 (2 bits - 1) + or - 1 for each 32 (8), scales as IQ2: IQ1_S, IQ1_M
  *     Q2_K Q3_K   2 and 4 bits  integers for each half, f16 for 8   themselves */
 #ifndef TDM_BACKEND_CPU_AVX2_FORM_INL_H
@@ -171,7 +171,7 @@ TDM_INLINE int form_is_pair(int form) {
     return form == FORM_E2M1_PAIR || form == FORM_IQ2_PAIR || form == FORM_IQ1_PAIR;
 }
 
-/* u8 scales under an f16 one, of the block or of its halves. */
+/* Odd scales, 2 * (4 bits) + 1, under an f16 one, of the block or of its halves. */
 TDM_INLINE int form_has_odd(int form) {
     return form == FORM_IQ2 || form == FORM_IQ2_PAIR || form == FORM_IQ3_XXS ||
            form_is_ternary(form);

@@ -41,6 +41,21 @@ TDM_INLINE __m256 floats_of_u8(const uint8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load64(p)));
 }
 
+/* Nibbles of half a panel's rows, whatever above each. p is a word of them. */
+TDM_INLINE __m256i nibbles_load(const uint8_t *p, int half) {
+    int32_t eight = 0;
+    memcpy(&eight, p + NIBBLES_BYTES / 2 * half, sizeof eight);
+    return _mm256_srlv_epi32(_mm256_set1_epi32(eight),
+                             _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+}
+
+/* 2i + 1 for each row's i. */
+TDM_INLINE __m256 odd_load(int form, const uint8_t *p, int half) {
+    const __m256i i =
+        _mm256_and_si256(nibbles_load(p, half), _mm256_set1_epi32(form_is_ternary(form) ? 7 : 15));
+    return _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_add_epi32(i, i), _mm256_set1_epi32(1)));
+}
+
 /* Of half a panel; p stands behind the block's integers. head: d and min of the blocks that the block
  * belongs to. */
 TDM_INLINE block_scales scales_packed(int form, int32_t period, const uint8_t *p, int half,
@@ -48,9 +63,9 @@ TDM_INLINE block_scales scales_packed(int form, int32_t period, const uint8_t *p
     block_scales s = {head_d, head_m, _mm256_setzero_si256(), _mm256_setzero_si256()};
     const uint8_t *bytes = p + HALF_ROWS * half;
     if (form_has_odd(form)) {
-        s.d = _mm256_mul_ps(head_d, floats_of_u8(bytes));
+        s.d = _mm256_mul_ps(head_d, odd_load(form, p, half));
         if (form_is_pair(form)) {
-            s.m = _mm256_mul_ps(head_d, floats_of_u8(bytes + PANEL_ROWS));
+            s.m = _mm256_mul_ps(head_d, odd_load(form, p + NIBBLES_BYTES, half));
         }
     } else if (form_is_pair(form)) {
         s.d = numbers_load(period, p, half);
@@ -132,22 +147,25 @@ TDM_INLINE __m256i one_half(__m256i pairs, int is_last) {
                     : _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(pairs, 0xf5), 0xf5);
 }
 
-/* All bits in the rows whose bit of mark is set. */
-TDM_INLINE __m256i marked_rows(uint8_t mark) {
-    const __m256i rows = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-    return _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(mark), rows), rows);
+/* Of a packed block of IQ1: the word of its marks, and bit g of that word's nibbles. */
+TDM_INLINE const uint8_t *ternary_marks(int form, const uint8_t *p) {
+    return p + packed_block(form, 0) - NIBBLES_BYTES;
 }
 
-/* What is behind the scales of a packed block of IQ1; two bytes, of which each half has one. */
-TDM_INLINE const uint8_t *ternary_marks(int form, const uint8_t *p) {
-    return p + packed_block(form, 0) - (form_is_pair(form) ? 8 : 2);
+TDM_INLINE int ternary_bit(int form, int g) {
+    return form_is_pair(form) ? g : 3;
+}
+
+/* All bits in the rows that are marked for the g-th eight columns; nibbles: of the marks' word. */
+TDM_INLINE __m256i marked_rows(int form, __m256i nibbles, int g) {
+    return _mm256_srai_epi32(_mm256_slli_epi32(nibbles, 31 - ternary_bit(form, g)), 31);
 }
 
 /* sum + *e, or sum - *e in marked rows. Numbers come from memory: from the integer registers they would
  * take longer than the whole block. */
-TDM_INLINE __m256i add_marked(__m256i sum, const uint8_t *mark, const int32_t *e) {
+TDM_INLINE __m256i add_marked(__m256i sum, __m256i rows, const int32_t *e) {
     __m256i v = _mm256_set1_epi32(*e);
-    __m256i rows = _mm256_or_si256(marked_rows(*mark), _mm256_set1_epi32(1));
+    rows = _mm256_or_si256(rows, _mm256_set1_epi32(1));
     return _mm256_add_epi32(sum, _mm256_sign_epi32(v, rows));
 }
 
@@ -155,18 +173,18 @@ TDM_INLINE __m256i add_marked(__m256i sum, const uint8_t *mark, const int32_t *e
  * half (0 or 1) is meant. */
 TDM_INLINE void ternary_end(int form, const uint8_t *p, int half, const tdm_cpu_x8_block *xb,
                             __m256i *sum, __m256i *last) {
-    const uint8_t *marks = ternary_marks(form, p) + half;
+    const __m256i marks = nibbles_load(ternary_marks(form, p), half);
     if (form == FORM_IQ1) {
         *sum = _mm256_slli_epi32(_mm256_sub_epi32(*sum, _mm256_set1_epi32(xb->sum)), 3);
-        *sum = add_marked(*sum, marks, &xb->sum);
+        *sum = add_marked(*sum, marked_rows(form, marks, 0), &xb->sum);
         return;
     }
     for (int h = 0; h < 2; ++h) {
         const int32_t *e = xb->eights + 2 * h;
         __m256i v = _mm256_sub_epi32(h == 0 ? *sum : *last, _mm256_set1_epi32(e[0]));
         v = _mm256_slli_epi32(_mm256_sub_epi32(v, _mm256_set1_epi32(e[1])), 3);
-        v = add_marked(v, marks + 4 * h, e);
-        v = add_marked(v, marks + 4 * h + 2, e + 1);
+        v = add_marked(v, marked_rows(form, marks, 2 * h), e);
+        v = add_marked(v, marked_rows(form, marks, 2 * h + 1), e + 1);
         *(h == 0 ? sum : last) = v;
     }
 }
@@ -179,7 +197,7 @@ TDM_INLINE __m256i open_vector(int form, const uint8_t *p, int half, int j) {
     }
     const __m256i eights = _mm256_setr_epi8(-8, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -8, 0,
                                             8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    __m256i rows = marked_rows(ternary_marks(form, p)[half + (form == FORM_IQ1 ? 0 : j / 2 * 2)]);
+    __m256i rows = marked_rows(form, nibbles_load(ternary_marks(form, p), half), j / 2);
     return _mm256_add_epi8(_mm256_shuffle_epi8(eights, v),
                            _mm256_or_si256(rows, _mm256_set1_epi8(1)));
 }

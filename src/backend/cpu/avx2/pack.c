@@ -10,7 +10,7 @@
 
 /* Every x86 set reads these panels. The version goes up with any change of a packed byte, of a form's
  * number or of a decoder in tensor/: tests/unit/backend_cpu/test_panels.c notices. */
-const tdm_panel_layout TDM_AVX2_PANELS = {"x86-rows16", 3};
+const tdm_panel_layout TDM_AVX2_PANELS = {"x86-rows16", 4};
 
 /* Blocks of 32 that share a scale. */
 static int32_t period_of(const tdm_weight *w) {
@@ -355,27 +355,35 @@ static void put_head(int form, int32_t period, const tdm_block32 blocks[PANEL_RO
     }
 }
 
-/* Sixteen bits for each run of 32 or 8 columns: the rows that are -9, -1 or 7 there. */
-static void put_marks(int form, const tdm_block32 blocks[PANEL_ROWS], uint8_t *p) {
-    int n = form_is_pair(form) ? 4 : 1;
-    for (int g = 0; g < n; ++g) {
-        unsigned mark = 0;
-        for (int r = 0; r < PANEL_ROWS; ++r) {
-            mark |= ((unsigned)blocks[r].w[8 * g] % 8 == 7 ? 1u : 0u) << r;
+/* Nibble r of a word. */
+static void put_nibble(uint8_t *p, int r, unsigned i) {
+    p[r / 2] = (uint8_t)(p[r / 2] | (i & 15u) << 4 * (r & 1));
+}
+
+/* Odd scales and, in IQ1, the rows that are -9, -1 or 7 in 32 or 8 columns. */
+static void put_odd(int form, const tdm_block32 blocks[PANEL_ROWS], uint8_t *p) {
+    const int is_pair = form_is_pair(form);
+    memset(p, 0, (size_t)(NIBBLES_BYTES * odd_words(form)));
+    for (int r = 0; r < PANEL_ROWS; ++r) {
+        unsigned marks = 0;
+        for (int g = 0; g < 4 && form_is_ternary(form); ++g) {
+            marks |= ((unsigned)blocks[r].w[8 * g] % 8 == 7 ? 1u : 0u) << g;
         }
-        p[2 * g] = (uint8_t)mark;
-        p[2 * g + 1] = (uint8_t)(mark >> 8);
+        put_nibble(p, r, (unsigned)blocks[r].odd[0] / 2);
+        if (is_pair) {
+            put_nibble(p + NIBBLES_BYTES, r, (unsigned)blocks[r].odd[1] / 2);
+        }
+        if (form_is_ternary(form)) {
+            put_nibble(p + (is_pair ? 2 * NIBBLES_BYTES : 0), r,
+                       is_pair ? marks : (marks & 1) << 3);
+        }
     }
 }
 
 static void put_scales(int form, int32_t period, const tdm_block32 blocks[PANEL_ROWS], uint8_t *p) {
     for (int r = 0; r < PANEL_ROWS; ++r) {
         for (int h = 0; h < 2; ++h) {
-            if (form_has_odd(form)) {
-                if (h == 0 || form_is_pair(form)) {
-                    p[PANEL_ROWS * h + r] = (uint8_t)blocks[r].odd[h];
-                }
-            } else if (form_is_pair(form)) {
+            if (form_is_pair(form)) {
                 put_number(period, p + numbers_bytes(period) * h, r, blocks[r].d[h]);
             } else if (form_has_halves(form)) {
                 p[PANEL_ROWS * h + r] = (uint8_t)blocks[r].scale[h];
@@ -409,10 +417,10 @@ static void pack_any(const tdm_weight *w, int64_t panel) {
             }
             pack_bits(form_bits(form), v, p + 4 * HALF_ROWS * half);
         }
-        put_scales(form, period, blocks, p + packed_ints(form));
-        if (form_is_ternary(form)) {
-            put_marks(form, blocks,
-                      p + packed_ints(form) + PANEL_ROWS * (form_is_pair(form) ? 2 : 1));
+        if (form_has_odd(form)) {
+            put_odd(form, blocks, p + packed_ints(form));
+        } else {
+            put_scales(form, period, blocks, p + packed_ints(form));
         }
         p += packed_block(form, period);
     }

@@ -21,9 +21,10 @@
  *      8  as open
  *    and then scales, of all sixteen rows each: f16 d (and f16 m); Q4_K, Q5_K: u8 scales and u8 mins;
  *    integers of halves: i8 of the first ones, i8 of the last, and in Q2_K pairs of i8 mins; pairs:
- *    numbers of the first halves and of the last; IQ1 and IQ2: u8, or u8 and u8; then, in IQ1, sixteen
- *    bits for the block (four times, one for each eight columns) whose bit r says that row r adds -1
- *    there. f16 d (and min) of K types, IQ1 and IQ2 stand before each eight blocks, numbers d (and min)
+ *    numbers of the first halves and of the last; IQ1, IQ2 and IQ3_XXS: nibbles of sixteen rows in 64
+ *    bits, row 0 lowest, i for a scale of 2i + 1; pairs have a second such word for the last half. IQ1
+ *    has three bits there, and the fourth says that its row adds -1; its pairs have a third word, whose
+ *    bit g of a row's nibble says so of eight columns. f16 d (and min) of K types, IQ1 and IQ2 stand before each eight blocks, numbers d (and min)
  *    of the forms with a period before each period of blocks.
  *
  * Numbers are f32, or 16 bits where every one of the weight is exactly such a number: the weight's
@@ -82,14 +83,19 @@ TDM_INLINE int packed_ints(int form) {
     return PANEL_VECTOR * form_bits(form);
 }
 
+/* Nibbles of a panel's rows, and words of them behind a block of odd scales. */
+#define NIBBLES_BYTES (PANEL_ROWS / 2)
+TDM_INLINE int odd_words(int form) {
+    return !form_is_pair(form) ? 1 : form_is_ternary(form) ? 3 : 2;
+}
+
 /* Bytes of one packed block with its scales. */
 TDM_INLINE int packed_block(int form, int32_t period) {
     if (form_has_period(form)) {
         return packed_ints(form);
     }
     if (form_has_odd(form)) {
-        int marks = !form_is_ternary(form) ? 0 : form_is_pair(form) ? 8 : 2;
-        return packed_ints(form) + PANEL_ROWS * (form_is_pair(form) ? 2 : 1) + marks;
+        return packed_ints(form) + NIBBLES_BYTES * odd_words(form);
     }
     if (form_is_pair(form)) {
         return packed_ints(form) + 2 * numbers_bytes(period);

@@ -21,15 +21,11 @@
 
 /* Words of a block: its d, then
  *     forms with mins          s
- *     Q2_K                     both halves' sums in 16 bits each
- *     IQ1                      7 times the sum, 2 times the sum
- *     IQ1_PAIR                 7 times the sum of each half, 2 times that of each eight
+ *     Q2_K, IQ1                both halves' sums in 16 bits each
+ *     IQ1_PAIR                 the sums of the first two eights, and of the last, in 16 bits each
  *     two sums a block         where they begin: -zero times the sum of each half
  *     others                   -zero times the sum */
 TDM_INLINE int lone_words(int form) {
-    if (form_is_ternary(form)) {
-        return form_is_pair(form) ? 7 : 3;
-    }
     return wide_has_two(form) && form != FORM_Q2_K ? 3 : 2;
 }
 
@@ -40,16 +36,14 @@ static __attribute__((noinline)) void lone_gather(int form, const tdm_cpu_x8_blo
     for (int64_t b = 0; b < n_blocks; ++b, out += lone_words(form)) {
         const tdm_cpu_x8_block *x = blocks + b;
         memcpy(out, &x->d, sizeof x->d);
-        if (form_is_ternary(form)) {
-            const int is_pair = form_is_pair(form);
-            out[1] = 7 * (is_pair ? x->half_sums[0] : x->sum);
-            out[2] = is_pair ? 7 * x->half_sums[1] : 2 * x->sum;
-            for (int i = 0; i < 4 && is_pair; ++i) {
-                out[3 + i] = 2 * x->eights[i];
+        if (form == FORM_IQ1_PAIR) {
+            for (int i = 0; i < 2; ++i) {
+                const int16_t two[2] = {(int16_t)x->eights[2 * i], (int16_t)x->eights[2 * i + 1]};
+                memcpy(out + 1 + i, two, sizeof two);
             }
         } else if (form_has_min(form)) {
             memcpy(out + 1, &x->s, sizeof x->s);
-        } else if (form == FORM_Q2_K) {
+        } else if (form == FORM_Q2_K || form == FORM_IQ1) {
             memcpy(out + 1, x->half_sums, sizeof *out);
         } else if (wide_has_two(form)) {
             out[1] = start * x->half_sums[0];
@@ -82,17 +76,15 @@ TDM_INLINE __m512i lone_second_table(int form) {
     return _mm512_shuffle_epi8(form_table_wide(form, 0), codes);
 }
 
-TDM_INLINE __m512i lone_threes(int form, const uint8_t *p, int j) {
+TDM_INLINE __m512i lone_threes(int form, const __m512i *v, int j) {
     if (j < 6) {
-        const __m512i v = load512(p + PANEL_VECTOR * (j / 2));
-        return _mm512_permutexvar_epi8(v, j % 2 == 0 ? form_table_wide(form, 0)
-                                                     : lone_second_table(form));
+        return _mm512_permutexvar_epi8(v[j / 2], j % 2 == 0 ? form_table_wide(form, 0)
+                                                            : lone_second_table(form));
     }
-    const __m512i low = shift_right(load512(p + PANEL_VECTOR * (j - 6)), 6);
-    const __m512i third = shift_right(load512(p + 2 * PANEL_VECTOR), j - 2);
-    /* third where a bit is worth 4, else low: what lies above means nothing */
-    const __m512i v = _mm512_ternarylogic_epi32(_mm512_set1_epi8(4), third, low, 0xca);
-    return _mm512_permutexvar_epi8(v, form_table_wide(form, 0));
+    /* the third bit where a bit is worth 4, else the lower ones: what lies above means nothing */
+    const __m512i code = _mm512_ternarylogic_epi32(_mm512_set1_epi8(4), shift_right(v[2], j - 2),
+                                                   shift_right(v[j - 6], 6), 0xca);
+    return _mm512_permutexvar_epi8(code, form_table_wide(form, 0));
 }
 
 /* Entry i: `width` bits of i from bit `at` on, times 2^up. */
@@ -108,14 +100,19 @@ TDM_INLINE __m512i lone_bits_table(int width, int at, int up) {
     return _mm512_loadu_si512(eight);
 }
 
-/* Codes of one and two bits, times 4 if they are ternary. B1's are 0 or 2. */
-TDM_INLINE __m512i lone_few_bits(int form, const uint8_t *p, int j) {
+/* Codes of one and two bits, times 4 if they are ternary; B1's are 0 or 2. A mask takes those that stand
+ * where they weigh that, at once or 4 bits lower: look-ups share two pipes with the dots, masks have
+ * four. */
+TDM_INLINE __m512i lone_few_bits(int form, const __m512i *pieces, int j) {
     const int width = form_bits(form);
     const int up = form == FORM_B1 ? 1 : form_is_ternary(form) ? 2 : 0;
     const int at = width * (width == 1 ? j : j & 3);
-    const __m512i v = load512(p + (width == 1 ? 0 : PANEL_VECTOR * (j / 4)));
+    const __m512i v = pieces[width == 1 ? 0 : j / 4];
     if (at == up) {
-        return masked(v, (1 << (at + width)) - (1 << at));
+        return masked(v, ((1 << width) - 1) << up);
+    }
+    if (at == up + 4) {
+        return masked(shift_right(v, 4), ((1 << width) - 1) << up);
     }
     if (at + width <= 6) {
         return _mm512_permutexvar_epi8(v, lone_bits_table(width, at, up));
@@ -127,30 +124,39 @@ TDM_INLINE __m512i lone_few_bits(int form, const uint8_t *p, int j) {
 #define LONE_IS_NARROW(form) (form_bits(form) <= 2)
 #endif
 
+/* A block's 64-byte pieces, each loaded once: gcc 12 would load them again for each use, most of them across
+ * two lines, and a load of 64 bytes takes as long as a dot. */
+TDM_INLINE void lone_load(int form, const uint8_t *p, __m512i v[8]) {
+    for (int i = 0; i < form_bits(form); ++i) {
+        v[i] = load512(p + PANEL_VECTOR * i);
+        __asm__("" : "+v"(v[i]));
+    }
+}
+
 /* Vector j of a packed block as unsigned bytes. */
-TDM_INLINE __m512i lone_vector(int form, const uint8_t *p, int j) {
+TDM_INLINE __m512i lone_vector(int form, const __m512i *v, int j) {
 #ifdef __AVX512VBMI__
     if (form_bits(form) <= 2) {
-        return lone_few_bits(form, p, j);
+        return lone_few_bits(form, v, j);
     }
     if (form_bits(form) == 3) {
-        return lone_threes(form, p, j);
+        return lone_threes(form, v, j);
     }
     if (form_has_table(form)) {
-        const __m512i v = load512(p + PANEL_VECTOR * (j & 3));
-        return _mm512_permutexvar_epi8(j < 4 ? v : shift_right(v, 4), form_table_wide(form, 0));
+        return _mm512_permutexvar_epi8(j < 4 ? v[j] : shift_right(v[j & 3], 4),
+                                       form_table_wide(form, 0));
     }
 #endif
-    return vector_at(form, p, j);
+    return vector_of(form, 0, v, j);
 }
 
 /* Codes of one and two bits: bits are multiplied where they stand in a byte, as powers of two, and what
  * they weigh is shifted off the sums; ternary ones stay times 4. */
-TDM_INLINE void lone_narrow(int form, const uint8_t *p, const int8_t *q, __m512i *out_first,
+TDM_INLINE void lone_narrow(int form, const __m512i *pieces, const int8_t *q, __m512i *out_first,
                             __m512i *out_last) {
     const __m512i zero = _mm512_setzero_si512();
     if (form_bits(form) == 1) { /* of 0 or 2, in A1 of 0 or 1 */
-        const __m512i v = load512(p);
+        const __m512i v = pieces[0];
         const __m512i u = shift_right(v, 4);
         const int off = form == FORM_A1;
         __m512i a[4];
@@ -166,7 +172,7 @@ TDM_INLINE void lone_narrow(int form, const uint8_t *p, const int8_t *q, __m512i
         return;
     }
     for (int h = 0; h < 2; ++h, q += 16) {
-        const __m512i v = load512(p + PANEL_VECTOR * h);
+        const __m512i v = pieces[h];
         const __m512i u = shift_right(v, 4);
         const __m512i low = lone_dot(lone_dot(zero, masked(v, 3), q), masked(u, 3), q + 8);
         const __m512i high = lone_dot(lone_dot(zero, masked(v, 12), q + 4), masked(u, 12), q + 12);
@@ -176,51 +182,68 @@ TDM_INLINE void lone_narrow(int form, const uint8_t *p, const int8_t *q, __m512i
     }
 }
 
-/* Packed IQ1: four times the sums of (code) * q become those of (8 * (code - 1) +- 1) * q, which are
- * 8 * sum - 7 * (sum of q) - 2 * (sums of q where a row is marked); twos has those for each of n marks. */
-TDM_INLINE __m512i lone_ternary(__m512i sum4, const uint8_t *marks, int n, const int32_t *seven,
-                                const int32_t *twos) {
-    __m512i sum = _mm512_sub_epi32(_mm512_slli_epi32(sum4, 1), lone_word(seven));
-    for (int i = 0; i < n; ++i) {
-        const __mmask16 rows = _load_mask16((__mmask16 *)(uintptr_t)(marks + 2 * i));
-        sum = _mm512_mask_sub_epi32(sum, rows, sum, lone_word(twos + i));
-    }
-    return sum;
+/* -7 or, where a run of columns is marked, -9: of the first run in the lower 16 bits, of the last above. */
+enum {
+    BY_7_7 = -6 * 65536 - 7, /* a negative lower half takes one from the upper */
+    BY_9_7 = -6 * 65536 - 9,
+    BY_7_9 = -8 * 65536 - 7,
+    BY_9_9 = -8 * 65536 - 9
+};
+
+/* Packed IQ1: four times the sums of (code) * q become those of (8 * (code - 1) +- 1) * q, which are 8 * sum
+ * less 7 times the sum of q, or 9 where a row is marked. x: the sums of two runs of columns, of both halves
+ * or in a pair of the eights of half is_last. */
+TDM_INLINE __m512i lone_ternary(int form, __m512i sum4, __m512i marks, int is_last,
+                                const int32_t *x) {
+    const __m512i block =
+        _mm512_setr_epi32(BY_7_7, BY_7_7, BY_7_7, BY_7_7, BY_7_7, BY_7_7, BY_7_7, BY_7_7, BY_9_9,
+                          BY_9_9, BY_9_9, BY_9_9, BY_9_9, BY_9_9, BY_9_9, BY_9_9);
+    const __m512i first =
+        _mm512_setr_epi32(BY_7_7, BY_9_7, BY_7_9, BY_9_9, BY_7_7, BY_9_7, BY_7_9, BY_9_9, BY_7_7,
+                          BY_9_7, BY_7_9, BY_9_9, BY_7_7, BY_9_7, BY_7_9, BY_9_9);
+    const __m512i last =
+        _mm512_setr_epi32(BY_7_7, BY_7_7, BY_7_7, BY_7_7, BY_9_7, BY_9_7, BY_9_7, BY_9_7, BY_7_9,
+                          BY_7_9, BY_7_9, BY_7_9, BY_9_9, BY_9_9, BY_9_9, BY_9_9);
+    const __m512i factors = _mm512_permutexvar_epi32(marks, form == FORM_IQ1 ? block
+                                                            : is_last        ? last
+                                                                             : first);
+    return _mm512_dpwssd_epi32(_mm512_add_epi32(sum4, sum4), factors, lone_word(x));
 }
 
 /* Vectors i and i + 4, which are nibbles of one load. */
-TDM_INLINE void lone_two(int form, const uint8_t *p, const int8_t *q, int i, __m512i *first,
+TDM_INLINE void lone_two(int form, const __m512i *v, const int8_t *q, int i, __m512i *first,
                          __m512i *last) {
-    *first = lone_dot(*first, lone_vector(form, p, i), q + 4 * i);
-    *last = lone_dot(*last, lone_vector(form, p, i + 4), q + 4 * (i + 4));
+    *first = lone_dot(*first, lone_vector(form, v, i), q + 4 * i);
+    *last = lone_dot(*last, lone_vector(form, v, i + 4), q + 4 * (i + 4));
 }
 
 /* The integer sums of a block; of forms that tell halves apart the first half's, and last the last's. x:
  * the block's words. */
 TDM_INLINE void lone_sums(int form, const uint8_t *p, const int8_t *q, const int32_t *x,
                           __m512i *out_sum, __m512i *out_last) {
-    const int zero = packed_zero(form);
     const int has_two = wide_has_two(form);
-    const int is_narrow = LONE_IS_NARROW(form);
-    const int has_start = zero != 0 && !is_narrow;
+    const int has_start = packed_zero(form) != 0;
     __m512i first = has_start ? lone_word(x + 1) : _mm512_setzero_si512();
     __m512i last = has_start && has_two ? lone_word(x + 2) : _mm512_setzero_si512();
-    if (is_narrow) {
-        lone_narrow(form, p, q, &first, &last);
+    __m512i v[8];
+    lone_load(form, p, v);
+    if (LONE_IS_NARROW(form)) {
+        __m512i more;
+        __m512i more_last;
+        lone_narrow(form, v, q, &more, &more_last);
+        first = _mm512_add_epi32(first, more);
+        last = _mm512_add_epi32(last, more_last);
     } else { /* gcc 12 leaves a loop of eight as it is, with the sums in memory */
-        lone_two(form, p, q, 0, &first, &last);
-        lone_two(form, p, q, 1, &first, &last);
-        lone_two(form, p, q, 2, &first, &last);
-        lone_two(form, p, q, 3, &first, &last);
+        lone_two(form, v, q, 0, &first, &last);
+        lone_two(form, v, q, 1, &first, &last);
+        lone_two(form, v, q, 2, &first, &last);
+        lone_two(form, v, q, 3, &first, &last);
     }
     first = has_two ? first : _mm512_add_epi32(first, last);
-    if (form == FORM_IQ1) {
-        first = lone_ternary(first, ternary_marks(form, p), 1, x + 1, x + 2);
-    } else if (form == FORM_IQ1_PAIR) {
-        first = lone_ternary(first, ternary_marks(form, p), 2, x + 1, x + 3);
-        last = lone_ternary(last, ternary_marks(form, p) + 4, 2, x + 2, x + 5);
-    } else if (zero != 0 && is_narrow) {
-        first = _mm512_add_epi32(first, lone_word(x + 1));
+    if (form_is_ternary(form)) {
+        const __m512i marks = nibbles_wide(ternary_marks(form, p));
+        first = lone_ternary(form, first, marks, 0, x + 1);
+        last = has_two ? lone_ternary(form, last, marks, 1, x + 2) : last;
     }
     *out_sum = first;
     *out_last = last;

@@ -33,51 +33,55 @@ TDM_INLINE __m512i form_table_wide(int form, int is_signed) {
                                             : _mm_xor_si128(table, _mm_set1_epi8((char)0x80)));
 }
 
-/* Codes of three bits of vector j; a fourth bit may be set in each byte. */
-TDM_INLINE __m512i three_bits_wide(const uint8_t *p, int j) {
-    if (j < 6) {
-        return moved(load512(p + PANEL_VECTOR * (j / 2)), j % 2 == 0 ? 0 : 3, 7);
-    }
-    const __m512i low = moved(load512(p + PANEL_VECTOR * (j - 6)), 6, 3);
-    return _mm512_or_si512(low, moved(load512(p + 2 * PANEL_VECTOR), j - 2, 4));
-}
-
-/* What is subtracted from those unsigned bytes. */
+/* What is subtracted from unsigned bytes. */
 TDM_INLINE int packed_zero(int form) {
     return form_zero(form) + (form_is_signed(form, 1) ? 128 : 0);
 }
 
-/* Vector j of a packed block at p. is_signed: bytes and tables as they are; 0: plus 128. */
-TDM_INLINE __m512i vector_read(int form, int is_signed, const uint8_t *p, int j) {
-    const int bits = form_bits(form);
-    if (bits == 8) {
-        const __m512i v = load512(p + PANEL_VECTOR * j);
-        return is_signed ? v : _mm512_xor_si512(v, _mm512_set1_epi8((char)0x80));
+/* Codes of three bits of vector j; a fourth bit may be set in each byte. */
+TDM_INLINE __m512i three_bits_wide(const __m512i *v, int j) {
+    if (j < 6) {
+        return moved(v[j / 2], j % 2 == 0 ? 0 : 3, 7);
     }
-    if (bits == 1) {
-        return form == FORM_A1 ? moved(load512(p), j, 1) : moved(load512(p), j - 1, 2);
-    }
-    if (bits == 2) {
-        return moved(load512(p + PANEL_VECTOR * (j / 4)), 2 * (j & 3), 3);
-    }
-    if (bits == 3) {
-        return _mm512_shuffle_epi8(form_table_wide(form, is_signed), three_bits_wide(p, j));
-    }
-    const __m512i v = moved(load512(p + PANEL_VECTOR * (j & 3)), j < 4 ? 0 : 4, 15);
-    if (form_has_table(form)) {
-        return _mm512_shuffle_epi8(form_table_wide(form, is_signed), v);
-    }
-    if (bits == 6) {
-        const __m512i h = load512(p + PANEL_VECTOR * (4 + j / 4));
-        return _mm512_or_si512(v, moved(h, 2 * (j & 3) - 4, 0x30));
-    }
-    if (bits == 5) {
-        return _mm512_or_si512(v, moved(load512(p + PANEL_VECTOR * 4), j - 4, 0x10));
-    }
-    return v;
+    return _mm512_or_si512(moved(v[j - 6], 6, 3), moved(v[2], j - 2, 4));
 }
 
-/* The same as unsigned bytes. */
+/* Vector j of a packed block, of which v are the 64-byte pieces. is_signed: bytes and tables as they are;
+ * 0: plus 128. */
+TDM_INLINE __m512i vector_of(int form, int is_signed, const __m512i *v, int j) {
+    const int bits = form_bits(form);
+    if (bits == 8) {
+        return is_signed ? v[j] : _mm512_xor_si512(v[j], _mm512_set1_epi8((char)0x80));
+    }
+    if (bits == 1) {
+        return form == FORM_A1 ? moved(v[0], j, 1) : moved(v[0], j - 1, 2);
+    }
+    if (bits == 2) {
+        return moved(v[j / 4], 2 * (j & 3), 3);
+    }
+    if (bits == 3) {
+        return _mm512_shuffle_epi8(form_table_wide(form, is_signed), three_bits_wide(v, j));
+    }
+    const __m512i low = moved(v[j & 3], j < 4 ? 0 : 4, 15);
+    if (form_has_table(form)) {
+        return _mm512_shuffle_epi8(form_table_wide(form, is_signed), low);
+    }
+    if (bits == 6) {
+        return _mm512_or_si512(low, moved(v[4 + j / 4], 2 * (j & 3) - 4, 0x30));
+    }
+    return bits == 5 ? _mm512_or_si512(low, moved(v[4], j - 4, 0x10)) : low;
+}
+
+/* The same of the block at p. */
+TDM_INLINE __m512i vector_read(int form, int is_signed, const uint8_t *p, int j) {
+    __m512i v[8];
+    for (int i = 0; i < form_bits(form); ++i) {
+        v[i] = load512(p + PANEL_VECTOR * i);
+    }
+    return vector_of(form, is_signed, v, j);
+}
+
+/* And as unsigned bytes. */
 TDM_INLINE __m512i vector_at(int form, const uint8_t *p, int j) {
     return vector_read(form, 0, p, j);
 }
@@ -103,15 +107,46 @@ TDM_INLINE __m512 floats_wide(const uint8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load128(p)));
 }
 
+/* Nibbles of a panel's rows, whatever above each. p is a word of them. */
+TDM_INLINE __m512i nibbles_wide(const uint8_t *p) {
+#ifdef __AVX512VBMI__
+    const __m512i at =
+        _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60);
+    int64_t all = 0;
+    memcpy(&all, p, sizeof all);
+    return _mm512_multishift_epi64_epi8(at, _mm512_set1_epi64(all));
+#else
+    const __m512i at = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+    int32_t two[2];
+    memcpy(two, p, sizeof two);
+    return _mm512_srlv_epi32(_mm512_mask_set1_epi32(_mm512_set1_epi32(two[0]), 0xff00, two[1]), at);
+#endif
+}
+
+/* 2i + 1 for each row's i. */
+TDM_INLINE __m512 odd_wide(int form, const uint8_t *p) {
+    const __m512 odd = _mm512_setr_ps(1.0f, 3.0f, 5.0f, 7.0f, 9.0f, 11.0f, 13.0f, 15.0f, 17.0f,
+                                      19.0f, 21.0f, 23.0f, 25.0f, 27.0f, 29.0f, 31.0f);
+    const __m512 twice = _mm512_setr_ps(1.0f, 3.0f, 5.0f, 7.0f, 9.0f, 11.0f, 13.0f, 15.0f, 1.0f,
+                                        3.0f, 5.0f, 7.0f, 9.0f, 11.0f, 13.0f, 15.0f);
+    return _mm512_permutexvar_ps(nibbles_wide(p), form_is_ternary(form) ? twice : odd);
+}
+
+/* The rows of IQ1 that are marked for the g-th eight columns. */
+TDM_INLINE __mmask16 marked_wide(int form, const uint8_t *p, int g) {
+    return _mm512_test_epi32_mask(nibbles_wide(ternary_marks(form, p)),
+                                  _mm512_set1_epi32(1 << ternary_bit(form, g)));
+}
+
 /* p stands behind a block's integers. head_d, head_m: of the blocks that it belongs to. */
 TDM_INLINE panel_scales scales_wide(int form, int32_t period, const uint8_t *p, __m512 head_d,
                                     __m512 head_m) {
     const __m512i zero = _mm512_setzero_si512();
     panel_scales s = {head_d, head_m, zero, zero, zero};
     if (form_has_odd(form)) {
-        s.d = _mm512_mul_ps(head_d, floats_wide(p));
+        s.d = _mm512_mul_ps(head_d, odd_wide(form, p));
         if (form_is_pair(form)) {
-            s.m = _mm512_mul_ps(head_d, floats_wide(p + PANEL_ROWS));
+            s.m = _mm512_mul_ps(head_d, odd_wide(form, p + NIBBLES_BYTES));
         }
     } else if (form_is_k45(form)) {
         s.d = _mm512_mul_ps(head_d, floats_wide(p));

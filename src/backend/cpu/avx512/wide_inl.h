@@ -69,8 +69,7 @@ TDM_INLINE __m512i wide_ternary(int form, int is_signed, const uint8_t *p, int j
     const int off = is_signed ? 0 : 128;
     const __m512i eights =
         _mm512_add_epi8(_mm512_set1_epi32(0x000800f8), _mm512_set1_epi8((char)off));
-    const uint8_t *marks = ternary_marks(form, p) + (form == FORM_IQ1 ? 0 : j / 2 * 2);
-    const __mmask16 rows = _load_mask16((__mmask16 *)(uintptr_t)marks);
+    const __mmask16 rows = marked_wide(form, p, j / 2);
     return _mm512_add_epi8(
         _mm512_shuffle_epi8(eights, vector_at(form, p, j)),
         _mm512_mask_blend_epi32(rows, _mm512_set1_epi8(1), _mm512_set1_epi8(-1)));
