@@ -4,7 +4,7 @@
  * weights stay f32. The arithmetic's order is attention_tmpl.h's. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
-#include "backend/cpu/avx2/math_inl.h"
+#include "backend/cpu/avx2/lanes_inl.h"
 
 #define LANES 8
 /* Three queries by four vectors, and room for a vector of lanes and the factors. */
@@ -115,7 +115,7 @@ TDM_INLINE float v_exp2_one(float x) {
 }
 
 TDM_INLINE vec v_tanh(vec x) {
-    return tanh8(x);
+    return f8_tanh(x);
 }
 
 /* Weights are never rounded here, and lanes never multiplied in pairs. */

@@ -9,7 +9,7 @@
 
 #include "backend/cpu/avx512/avx512_priv.h"
 
-#include "backend/cpu/avx2/math_inl.h"
+#include "backend/cpu/avx2/lanes_inl.h"
 
 #define LANES 16
 /* Six queries by four vectors: 24 of 32 registers. */
@@ -137,8 +137,8 @@ TDM_INLINE vec v_exp2_short(vec x) {
 
 /* Off by 1.2e-7 at most near zero, relative to one: a score's own rounding. */
 TDM_INLINE vec v_tanh(vec x) {
-    __m256 lower = tanh8(_mm512_castps512_ps256(x));
-    return _mm512_insertf32x8(_mm512_castps256_ps512(lower), tanh8(_mm512_extractf32x8_ps(x, 1)),
+    __m256 lower = f8_tanh(_mm512_castps512_ps256(x));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(lower), f8_tanh(_mm512_extractf32x8_ps(x, 1)),
                               1);
 }
 

@@ -7,6 +7,7 @@
 #define TDM_BACKEND_CPU_NEON_LANES_INL_H
 
 #include <arm_neon.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -153,72 +154,124 @@ TDM_INLINE f8 f8_from_s8(int8x8_t v) {
     return (f8){vcvtq_f32_s32(vmovl_s16(vget_low_s16(wide))), vcvtq_f32_s32(vmovl_high_s16(wide))};
 }
 
-/* x = n * ln 2 + r with |r| <= 0.347: returns exp(r) - 1 by its Taylor sum up to r^7 (the rest is
- * below 6e-9) and sets *out_power = 2^n. x must lie in [-87.4, 88.3] or be NaN. */
-TDM_INLINE float32x4_t exp_parts4(float32x4_t x, float32x4_t *out_power) {
-    float32x4_t n = vrndnq_f32(vmulq_f32(x, vdupq_n_f32(0x1.715476p+0f)));
-    float32x4_t r = vfmsq_f32(x, n, vdupq_n_f32(0x1.62e400p-1f));
-    r = vfmsq_f32(r, n, vdupq_n_f32(0x1.7f7d1cp-20f));
-    float32x4_t p = vdupq_n_f32(1.0f / 5040.0f);
-    p = vfmaq_f32(vdupq_n_f32(1.0f / 720.0f), p, r);
-    p = vfmaq_f32(vdupq_n_f32(1.0f / 120.0f), p, r);
-    p = vfmaq_f32(vdupq_n_f32(1.0f / 24.0f), p, r);
-    p = vfmaq_f32(vdupq_n_f32(1.0f / 6.0f), p, r);
-    p = vfmaq_f32(vdupq_n_f32(0.5f), p, r);
-    p = vfmaq_f32(r, vmulq_f32(p, r), r);
-    int32x4_t exponent = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
-    *out_power = vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23));
-    return p;
-}
-
-/* exp within 2 ulp. Below -87.3 it is 0; above 88.3 it stays at exp(88.3); NaN stays NaN. */
-TDM_INLINE float32x4_t exp4(float32x4_t x) {
-    const float32x4_t lowest = vdupq_n_f32(-87.3f);
-    float32x4_t y = vmaxq_f32(lowest, vminq_f32(vdupq_n_f32(88.3f), x));
-    float32x4_t power;
-    float32x4_t p = exp_parts4(y, &power);
-    uint32x4_t result = vreinterpretq_u32_f32(vfmaq_f32(power, p, power));
-    return vreinterpretq_f32_u32(vbicq_u32(result, vcltq_f32(x, lowest)));
-}
-
-/* tanh(y) = e / (e + 2) with e = exp(2|y|) - 1, which keeps its digits near zero. NaN stays NaN. */
-TDM_INLINE float32x4_t tanh4(float32x4_t y) {
-    float32x4_t a = vminq_f32(vdupq_n_f32(10.0f), vabsq_f32(y));
-    float32x4_t power;
-    float32x4_t p = exp_parts4(vaddq_f32(a, a), &power);
-    float32x4_t e = vfmaq_f32(vsubq_f32(power, vdupq_n_f32(1.0f)), p, power);
-    return with_sign4(vdivq_f32(e, vaddq_f32(e, vdupq_n_f32(2.0f))), y);
-}
-
-/* erfc(y) = t exp(p(t) - y^2) for y >= 0 with t = 1 / (1 + y / 2), and 2 - erfc(-y) below; p is our
- * own Chebyshev fit of log(erfc(y) / t) + y^2 over y in [0, 9.5], off by 5e-8 at most. Relative
- * error 4e-7 near zero, growing as y^2 * 2^-24 in the tail; 0 above 9.3. NaN stays NaN. */
-TDM_INLINE float32x4_t erfc4(float32x4_t y) {
-    static const float P[10] = {-1.26543343f,  0.998341441f,  0.389117151f,  0.022874143f,
-                                0.0354678631f, -0.144173503f, -0.619523346f, 1.09943843f,
-                                -0.656615853f, 0.140507132f};
-    const float32x4_t one = vdupq_n_f32(1.0f);
-    float32x4_t a = vminq_f32(vdupq_n_f32(10.0f), vabsq_f32(y));
-    float32x4_t t = vdivq_f32(one, vfmaq_f32(one, a, vdupq_n_f32(0.5f)));
-    float32x4_t p = vdupq_n_f32(P[9]);
-    for (int i = 8; i >= 0; --i) {
-        p = vfmaq_f32(vdupq_n_f32(P[i]), p, t);
+/* v with zeros from lane n on. */
+TDM_INLINE f8 f8_first(f8 v, int64_t n) {
+    if (n >= 8) {
+        return v;
     }
-    float32x4_t e = vmulq_f32(t, exp4(vfmsq_f32(p, a, a)));
-    uint32x4_t is_negative = vcltzq_s32(vreinterpretq_s32_f32(y));
-    return vbslq_f32(is_negative, vsubq_f32(vdupq_n_f32(2.0f), e), e);
+    float some[8] = {0.0f};
+    f8_store_some(some, n, v);
+    return f8_load(some);
 }
 
-TDM_INLINE f8 f8_exp(f8 x) {
-    return (f8){exp4(x.lo), exp4(x.hi)};
+/* To the nearest whole number, ties to even. */
+TDM_INLINE f8 f8_round(f8 v) {
+    return (f8){vrndnq_f32(v.lo), vrndnq_f32(v.hi)};
 }
 
-TDM_INLINE f8 f8_tanh(f8 x) {
-    return (f8){tanh4(x.lo), tanh4(x.hi)};
+/* 2^n of whole numbers n in [-126, 127]. */
+TDM_INLINE float32x4_t power4(float32x4_t n) {
+    int32x4_t exponent = vaddq_s32(vcvtnq_s32_f32(n), vdupq_n_s32(127));
+    return vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23));
 }
 
-TDM_INLINE f8 f8_erfc(f8 x) {
-    return (f8){erfc4(x.lo), erfc4(x.hi)};
+TDM_INLINE f8 f8_power(f8 n) {
+    return (f8){power4(n.lo), power4(n.hi)};
 }
+
+/* v, but 0 where x is below the bound. */
+TDM_INLINE float32x4_t zero_below4(float32x4_t v, float32x4_t x, float32x4_t bound) {
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltq_f32(x, bound)));
+}
+
+TDM_INLINE f8 f8_zero_below(f8 v, f8 x, f8 bound) {
+    return (f8){zero_below4(v.lo, x.lo, bound.lo), zero_below4(v.hi, x.hi, bound.hi)};
+}
+
+/* v, which has no sign, with that of y. */
+TDM_INLINE f8 f8_signed(f8 v, f8 y) {
+    return (f8){with_sign4(v.lo, y.lo), with_sign4(v.hi, y.hi)};
+}
+
+/* a where y has a sign, else b. */
+TDM_INLINE float32x4_t where_negative4(float32x4_t y, float32x4_t a, float32x4_t b) {
+    return vbslq_f32(vcltzq_s32(vreinterpretq_s32_f32(y)), a, b);
+}
+
+TDM_INLINE f8 f8_where_negative(f8 y, f8 a, f8 b) {
+    return (f8){where_negative4(y.lo, a.lo, b.lo), where_negative4(y.hi, a.hi, b.hi)};
+}
+
+/* Whether any lane equals target's. */
+TDM_INLINE bool f8_has(f8 v, f8 target) {
+    return vmaxvq_u32(vorrq_u32(vceqq_f32(v.lo, target.lo), vceqq_f32(v.hi, target.hi))) != 0;
+}
+
+/* (c0 s0 c1 s1 ...) in two registers to (c0 ... c7) and (s0 ... s7). */
+TDM_INLINE void f8_unzip(f8 t0, f8 t1, f8 *out_c, f8 *out_s) {
+    *out_c = (f8){vuzp1q_f32(t0.lo, t0.hi), vuzp1q_f32(t1.lo, t1.hi)};
+    *out_s = (f8){vuzp2q_f32(t0.lo, t0.hi), vuzp2q_f32(t1.lo, t1.hi)};
+}
+
+/* Pairs (x, y) by (c, s): (x c - y s, y c + x s), products and sums rounded one by one. */
+TDM_INLINE float32x4_t rotate4(float32x4_t v, float32x4_t table) {
+    const uint32x4_t evens = vreinterpretq_u32_u64(vdupq_n_u64(0xffffffffu));
+    float32x4_t direct = vmulq_f32(v, vtrn1q_f32(table, table));
+    float32x4_t crossed = vmulq_f32(vrev64q_f32(v), vtrn2q_f32(table, table));
+    return vbslq_f32(evens, vsubq_f32(direct, crossed), vaddq_f32(direct, crossed));
+}
+
+TDM_INLINE f8 f8_rotate(f8 v, f8 table) {
+    return (f8){rotate4(v.lo, table.lo), rotate4(v.hi, table.hi)};
+}
+
+/* BF16: half of the last kept place added, ties to even; NaN keeps its top bits, quiet. */
+TDM_INLINE uint16x4_t bf16_round4(float32x4_t v) {
+    uint32x4_t bits = vreinterpretq_u32_f32(v);
+    uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
+    uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x400000));
+    return vshrn_n_u32(vbslq_u32(vceqq_f32(v, v), rounded, quiet), 16);
+}
+
+TDM_INLINE void f8_store_bf16(uint8_t *out, f8 v) {
+    vst1q_u8(out, vreinterpretq_u8_u16(vcombine_u16(bf16_round4(v.lo), bf16_round4(v.hi))));
+}
+
+/* Eight f64. */
+typedef struct d8 {
+    float64x2_t v[4];
+} d8;
+
+TDM_INLINE d8 d8_widen(f8 x) {
+    return (d8){{vcvt_f64_f32(vget_low_f32(x.lo)), vcvt_high_f64_f32(x.lo),
+                 vcvt_f64_f32(vget_low_f32(x.hi)), vcvt_high_f64_f32(x.hi)}};
+}
+
+TDM_INLINE d8 d8_zero(void) {
+    const float64x2_t zero = vdupq_n_f64(0.0);
+    return (d8){{zero, zero, zero, zero}};
+}
+
+TDM_INLINE void d8_add(d8 *sum, f8 x) {
+    const d8 wide = d8_widen(x);
+    for (int i = 0; i < 4; ++i) {
+        sum->v[i] = vaddq_f64(sum->v[i], wide.v[i]);
+    }
+}
+
+TDM_INLINE void d8_add_square(d8 *sum, f8 x) {
+    const d8 wide = d8_widen(x);
+    for (int i = 0; i < 4; ++i) {
+        sum->v[i] = vfmaq_f64(sum->v[i], wide.v[i], wide.v[i]);
+    }
+}
+
+/* ((0+4)+(1+5)) + ((2+6)+(3+7)). */
+TDM_INLINE double d8_fold(d8 a) {
+    return vpaddd_f64(vaddq_f64(a.v[0], a.v[2])) + vpaddd_f64(vaddq_f64(a.v[1], a.v[3]));
+}
+
+#include "backend/cpu/lanes_math_tmpl.h"
 
 #endif
