@@ -16,9 +16,6 @@
 
 #include "backend/cpu/avx512/wide_inl.h"
 
-/* How far ahead a form asks for memory; the processor's own asking is better for all but one. */
-#define LONE_AHEAD(form) ((form) == FORM_E2M1_PAIR ? 2048 : 0)
-
 /* Words of a block: its d, then
  *     forms with mins          s
  *     Q2_K, IQ1                both halves' sums in 16 bits each
@@ -284,14 +281,13 @@ TDM_INLINE __m512 lone_panel(int form, const uint8_t *p, const int8_t *q, const 
             p += packed_head(form, period);
             head_in = packed_period(form, period) - 1;
         }
+        /* Scales stand behind the integers and are read after them: a panel whose addresses do not rise
+         * is not seen as one stream (Q4_0 at 0.73 instead of 0.9 of memory's rate). */
+        lone_sums(form, p, q, x, &sum, &last);
         const panel_scales scales =
             scales_wide(form, period, p + packed_ints(form), head_d, head_m);
-        lone_sums(form, p, q, x, &sum, &last);
         acc = lone_step(form, &scales, x, sum, last, acc);
         p += packed_block(form, period);
-        for (int i = 0; LONE_AHEAD(form) > 0 && i < packed_block(form, period); i += 64) {
-            _mm_prefetch((const char *)p + LONE_AHEAD(form) + i, _MM_HINT_T0);
-        }
     }
     return acc;
 }
