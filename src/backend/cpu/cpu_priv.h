@@ -135,6 +135,7 @@ typedef struct tdm_cpu_linear_job {
     /* Tokens from eights_tok on by eights, [.., n_in / 32]; NULL: a kernel that wants them makes them. */
     const tdm_cpu_x8_eight *eights;
     int64_t eights_tok;
+    int64_t ahead_bytes; /* of the kernels' table */
     const float *bias;
     float *out;
     int64_t ld_out;
@@ -174,7 +175,10 @@ typedef struct tdm_cpu_kernels {
     void (*linear_i8_wide)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                            int64_t group0, int64_t group1, void *scratch);
     int64_t wide_tokens; /* from so many on opening panels for it pays */
-    bool has_eights;     /* linear_i8 reads eights of packed weights */
+    /* How far ahead one token's int8 products ask for panels, into the second-level cache; 0: they leave
+     * it to the processor. */
+    int64_t ahead_bytes;
+    bool has_eights; /* linear_i8 reads eights of packed weights */
     /* Whether this weight's products are BF16 products in the fast tier. NULL: the set has none. */
     bool (*is_bf16)(const tdm_weight *weight);
     void (*linear_bf16)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,

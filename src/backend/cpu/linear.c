@@ -298,6 +298,7 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
                                            .ld_x = ld_x,
                                            .x8 = &cpu->x8,
                                            .x16 = &cpu->x16,
+                                           .ahead_bytes = cpu->kernels.ahead_bytes,
                                            .bias = p->bias,
                                            .out = p->out,
                                            .ld_out = p->ld_out,

@@ -60,6 +60,7 @@ static void run_part(const groups_run *run, const tdm_linear_group *g, int32_t p
                                     .ld_x = run->ld_x,
                                     .x8 = &run->cpu->x8,
                                     .x16 = &run->cpu->x16,
+                                    .ahead_bytes = run->cpu->kernels.ahead_bytes,
                                     .bias = p->bias,
                                     .out = p->out + run->first * p->ld_out,
                                     .ld_out = p->ld_out,

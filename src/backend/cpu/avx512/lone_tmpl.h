@@ -266,9 +266,9 @@ TDM_INLINE __m512 lone_step(int form, const panel_scales *s, const int32_t *x, _
     return acc;
 }
 
-/* A panel: lane r is row r's product. */
+/* A panel: lane r is row r's product. ahead: as in the job. */
 TDM_INLINE __m512 lone_panel(int form, const uint8_t *p, const int8_t *q, const int32_t *x,
-                             int64_t n_blocks, int32_t period) {
+                             int64_t n_blocks, int32_t period, int64_t ahead) {
     __m512 head_d = _mm512_setzero_ps();
     __m512 head_m = _mm512_setzero_ps();
     __m512 acc = _mm512_setzero_ps();
@@ -288,6 +288,9 @@ TDM_INLINE __m512 lone_panel(int form, const uint8_t *p, const int8_t *q, const 
             scales_wide(form, period, p + packed_ints(form), head_d, head_m);
         acc = lone_step(form, &scales, x, sum, last, acc);
         p += packed_block(form, period);
+        for (int i = 0; ahead > 0 && i < packed_block(form, period); i += 64) {
+            _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
+        }
     }
     return acc;
 }
@@ -301,8 +304,8 @@ TDM_INLINE void lone_panels(int form, const tdm_cpu_linear_job *job, int64_t row
     lone_gather(form, x8->blocks + tok * x8->ld_blocks, w->n_in / 32, scratch);
     for (int64_t o = row0; o < row1; o += PANEL_ROWS) {
         const uint8_t *p = (const uint8_t *)w->packed + (size_t)(o / PANEL_ROWS) * panel_bytes;
-        const __m512 acc =
-            lone_panel(form, p, x8->q + tok * x8->ld_q, scratch, w->n_in / 32, w->period);
+        const __m512 acc = lone_panel(form, p, x8->q + tok * x8->ld_q, scratch, w->n_in / 32,
+                                      w->period, job->ahead_bytes);
         wide_store(job, o, tdm_cpu_min(PANEL_ROWS, row1 - o), tok, 1, &acc);
     }
 }
