@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The convolution and the gated delta rule, eight channels or values at a time. Values of a head do
- * not meet each other, so a tile of 32 of them runs through all positions while its part of the
- * state (16 KiB for keys of 128) stays in the first cache. Every sum runs over keys in ascending
- * order, one fused multiply-add each. */
+ * The convolution and the gated delta rule, eight channels or values at a time. The latter's order is
+ * delta_tmpl.h's. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
 #include "backend/cpu/avx2/math_inl.h"
-
-#define TILE_VECTORS 4
-#define TILE (8 * TILE_VECTORS)
-/* Positions whose gates are opened together. */
-#define GATES 64
 
 void tdm_avx2_conv_row(float *out, const float *const *in, const float *taps, int64_t ld_taps,
                        const float *bias, int32_t n_taps, int64_t dim) {
@@ -26,75 +19,46 @@ void tdm_avx2_conv_row(float *out, const float *const *in, const float *taps, in
     }
 }
 
-/* One position and one tile of n values. Rows of the state lie ld apart. */
-TDM_INLINE void step_tile(const float *in, float *state, int64_t ld, const float *q, const float *k,
-                          const float *v, int32_t key_dim, int64_t n, const float *gates,
-                          float *out) {
-    const __m256 keep = _mm256_set1_ps(gates[0]);
-    const __m256 write = _mm256_set1_ps(gates[1]);
-    __m256 sum[TILE_VECTORS];
-    __m256 change[TILE_VECTORS];
-    for (int j = 0; j < TILE_VECTORS; ++j) {
-        sum[j] = _mm256_setzero_ps();
-    }
-    for (int64_t i = 0; i < key_dim; ++i) {
-        const __m256 key = _mm256_set1_ps(k[i]);
-        for (int j = 0; j < TILE_VECTORS; ++j) {
-            __m256 old = load_some(in + i * ld + 8 * j, n - 8 * j);
-            sum[j] = _mm256_fmadd_ps(_mm256_mul_ps(keep, old), key, sum[j]);
-        }
-    }
-    for (int j = 0; j < TILE_VECTORS; ++j) {
-        change[j] = _mm256_mul_ps(write, _mm256_sub_ps(load_some(v + 8 * j, n - 8 * j), sum[j]));
-        sum[j] = _mm256_setzero_ps();
-    }
-    for (int64_t i = 0; i < key_dim; ++i) {
-        const __m256 key = _mm256_set1_ps(k[i]);
-        const __m256 query = _mm256_set1_ps(q[i]);
-        for (int j = 0; j < TILE_VECTORS; ++j) {
-            __m256 old = load_some(in + i * ld + 8 * j, n - 8 * j);
-            __m256 value = _mm256_fmadd_ps(key, change[j], _mm256_mul_ps(keep, old));
-            store_some(state + i * ld + 8 * j, n - 8 * j, value);
-            sum[j] = _mm256_fmadd_ps(value, query, sum[j]);
-        }
-    }
-    for (int j = 0; out != NULL && j < TILE_VECTORS; ++j) {
-        store_some(out + 8 * j, n - 8 * j, sum[j]);
-    }
+#define LANES 8
+#define TILE_VECTORS 4
+#define WIDE_VECTORS 8
+
+typedef __m256 vec;
+
+TDM_INLINE vec v_load(const float *x) {
+    return _mm256_loadu_ps(x);
 }
 
-/* Positions [t0, t1) of a head. */
-static void run_positions(const tdm_delta *delta, const tdm_delta_span *span,
-                          const tdm_cpu_delta_head *at, int32_t t0, int32_t t1,
-                          const float (*gates)[2]) {
-    for (int64_t j = 0; j < delta->value_dim; j += TILE) {
-        float *state = span->to + at->state_at + j;
-        int64_t n = delta->value_dim - j;
-        for (int32_t t = t0; t < t1; ++t) {
-            const float *in = t == 0 ? span->from + at->state_at + j : state;
-            const float *x = span->x + t * span->ld_x;
-            float *out = span->out != NULL ? span->out + t * span->ld_out + at->out_at + j : NULL;
-            if (n >= TILE) {
-                step_tile(in, state, delta->value_dim, x + at->q_at, x + at->k_at, x + at->v_at + j,
-                          delta->key_dim, TILE, gates[t - t0], out);
-            } else {
-                step_tile(in, state, delta->value_dim, x + at->q_at, x + at->k_at, x + at->v_at + j,
-                          delta->key_dim, n, gates[t - t0], out);
-            }
-        }
-    }
+TDM_INLINE vec v_load_some(const float *x, int64_t n) {
+    return load_some(x, n);
 }
+
+TDM_INLINE void v_store(float *out, vec v) {
+    _mm256_storeu_ps(out, v);
+}
+
+TDM_INLINE void v_store_some(float *out, int64_t n, vec v) {
+    store_some(out, n, v);
+}
+
+TDM_INLINE vec v_set1(float x) {
+    return _mm256_set1_ps(x);
+}
+
+TDM_INLINE vec v_sub(vec a, vec b) {
+    return _mm256_sub_ps(a, b);
+}
+
+TDM_INLINE vec v_mul(vec a, vec b) {
+    return _mm256_mul_ps(a, b);
+}
+
+TDM_INLINE vec v_fma(vec a, vec b, vec c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+#include "backend/cpu/delta_tmpl.h"
 
 void tdm_avx2_delta_head(const tdm_delta *delta, const tdm_delta_span *span, int32_t head) {
-    const tdm_cpu_delta_head at = tdm_cpu_delta_locate(delta, head);
-    float gates[GATES][2];
-    for (int32_t t0 = 0; t0 < span->n; t0 += GATES) {
-        int32_t t1 = (int32_t)tdm_cpu_min(t0 + GATES, span->n);
-        for (int32_t t = t0; t < t1; ++t) {
-            const float *x = span->x + t * span->ld_x;
-            tdm_cpu_delta_gates(delta, head, x[at.a_at], x[at.b_at], &gates[t - t0][0],
-                                &gates[t - t0][1]);
-        }
-        run_positions(delta, span, &at, t0, t1, (const float(*)[2])gates);
-    }
+    delta_head_run(delta, span, head);
 }

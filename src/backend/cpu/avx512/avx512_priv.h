@@ -52,4 +52,6 @@ void tdm_avx512_attention(const tdm_cpu_attention_item *item, void *scratch);
 void tdm_avx512_attention_merge(const tdm_cpu_attention_item *item, void *scratch);
 void tdm_avx512_attention_dot(const tdm_cpu_attention_item *item, void *scratch);
 
+void tdm_avx512_delta_head(const tdm_delta *delta, const tdm_delta_span *span, int32_t head);
+
 #endif

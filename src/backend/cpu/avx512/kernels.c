@@ -29,6 +29,7 @@ void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
     bool has_quick_dot = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
     kernels->attention = has_quick_dot ? tdm_avx512_attention_dot : tdm_avx512_attention;
     kernels->attention_merge = tdm_avx512_attention_merge;
+    kernels->delta_head = tdm_avx512_delta_head;
     kernels->peaks[TDM_PEAK_F32] = tdm_avx512_peak_f32;
     kernels->peaks[TDM_PEAK_INT8] = tdm_avx512_peak_int8;
     if (__builtin_cpu_supports("avx512bf16")) {
