@@ -24,6 +24,9 @@ void tdm_avx2_linear_f32_by(const tdm_avx2_dense *by, const tdm_cpu_linear_job *
                             int64_t row1, int64_t tok0, int64_t tok1, void *scratch);
 void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                         int64_t tok1, void *scratch);
+/* Its part for one token of packed weights. */
+void tdm_avx2_lone_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok,
+                      void *scratch);
 /* The same of packed panels, for groups of tokens, and for tokens that it puts into groups itself; see
  * batch_tmpl.h. */
 void tdm_avx2_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,

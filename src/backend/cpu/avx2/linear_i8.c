@@ -82,6 +82,10 @@ void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row
         tdm_avx2_linear_i8_batch(job, row0, row1, tok0, tok1, scratch);
         return;
     }
+    if (w->packed != NULL && tok1 - tok0 == 1) {
+        tdm_avx2_lone_i8(job, row0, row1, tok0, scratch);
+        return;
+    }
     (w->packed != NULL ? PACKED_KERNELS : MAPPED_KERNELS)[w->layout](job, row0, row1, tok0, tok1,
                                                                      scratch);
 }
