@@ -9,6 +9,10 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
     kernels->linear_i8 = tdm_avx2_linear_i8;
     kernels->linear_i8_wide = tdm_avx2_linear_i8_wide;
     kernels->wide_tokens = TDM_CPU_GROUP_TOKENS;
+    /* Zen 4 sees one stream by itself and loses a quarter when asked; Sapphire Rapids gains a third to
+     * two thirds (docs/performance.md, 2026-11-30). */
+    __builtin_cpu_init();
+    kernels->ahead_bytes = __builtin_cpu_is("intel") ? 4096 : 0;
     kernels->quantize = tdm_avx2_quantize;
     kernels->layout = tdm_avx2_layout;
     kernels->pack = tdm_avx2_pack;

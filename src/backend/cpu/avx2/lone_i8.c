@@ -191,7 +191,7 @@ TDM_INLINE void lone_block(int form, const lone_panel *at, const int8_t *q, cons
 }
 
 TDM_INLINE void lone_multiply(int form, const uint8_t *p, const int8_t *q, const int32_t *x,
-                              int64_t n_blocks, int32_t period, __m256 acc[2]) {
+                              int64_t n_blocks, int32_t period, int64_t ahead, __m256 acc[2]) {
     const __m256 none = _mm256_setzero_ps();
     lone_panel at = {p, period, {none, none}, {none, none}};
     int32_t head_in = 0; /* blocks until the next head */
@@ -207,6 +207,11 @@ TDM_INLINE void lone_multiply(int form, const uint8_t *p, const int8_t *q, const
         }
         lone_block(form, &at, q, x, acc);
         at.p += packed_block(form, period);
+        if (ahead > 0) {
+            for (int i = 0; i < packed_block(form, period); i += 64) {
+                _mm_prefetch((const char *)at.p + ahead + i, _MM_HINT_T1);
+            }
+        }
     }
 }
 
@@ -233,7 +238,8 @@ TDM_INLINE void lone_panels(int form, const tdm_cpu_linear_job *job, int64_t row
     for (int64_t o = row0; o < row1; o += PANEL_ROWS) {
         const uint8_t *p = (const uint8_t *)w->packed + (size_t)(o / PANEL_ROWS) * panel_bytes;
         __m256 acc[2];
-        lone_multiply(form, p, x8->q + tok * x8->ld_q, scratch, w->n_in / 32, w->period, acc);
+        lone_multiply(form, p, x8->q + tok * x8->ld_q, scratch, w->n_in / 32, w->period,
+                      job->ahead_bytes, acc);
         lone_store(job, o, tok, acc[0]);
         if (o + HALF_ROWS < w->n_out) {
             lone_store(job, o + HALF_ROWS, tok, acc[1]);

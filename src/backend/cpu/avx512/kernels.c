@@ -9,9 +9,6 @@ void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
     kernels->linear_i8 = tdm_avx512_linear_i8;
     kernels->linear_i8_wide = tdm_avx512_linear_i8_wide;
     kernels->has_eights = true;
-    /* Zen 4 sees one stream by itself and loses a quarter when asked; Sapphire Rapids gains a third to a
-     * half (docs/performance.md, 2026-11-30). */
-    kernels->ahead_bytes = __builtin_cpu_is("intel") ? 4096 : 0;
     kernels->wide_tokens = 3 * TDM_CPU_GROUP_TOKENS;
     kernels->linear_f32 = tdm_avx512_linear_f32;
     if (__builtin_cpu_supports("avx512vbmi")) {

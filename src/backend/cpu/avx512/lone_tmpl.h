@@ -288,8 +288,10 @@ TDM_INLINE __m512 lone_panel(int form, const uint8_t *p, const int8_t *q, const 
             scales_wide(form, period, p + packed_ints(form), head_d, head_m);
         acc = lone_step(form, &scales, x, sum, last, acc);
         p += packed_block(form, period);
-        for (int i = 0; ahead > 0 && i < packed_block(form, period); i += 64) {
-            _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
+        if (ahead > 0) {
+            for (int i = 0; i < packed_block(form, period); i += 64) {
+                _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
+            }
         }
     }
     return acc;
