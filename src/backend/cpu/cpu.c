@@ -211,9 +211,11 @@ tdm_status tdm_cpu_reserve(tdm_backend *be, int64_t n_max, int64_t width_max, td
             next.x8.groups = tdm_mem_alloc_aligned(cpu->alloc, next.x8_groups_bytes, 64);
         }
         if (cpu->kernels.has_eights) {
-            const int64_t n = tdm_cpu_min(n_max, cpu->kernels.wide_tokens);
-            next.x8_eights_bytes = (size_t)((n + TDM_CPU_EIGHT_TOKENS - 1) / TDM_CPU_EIGHT_TOKENS) *
-                                   (size_t)next.x8.ld_blocks * sizeof(tdm_cpu_x8_eight);
+            const bool has_wide = cpu->kernels.linear_i8_wide != NULL;
+            next.eights_max = has_wide ? tdm_cpu_min(n_max, cpu->kernels.wide_tokens) : n_max;
+            next.x8_eights_bytes =
+                (size_t)((next.eights_max + TDM_CPU_EIGHT_TOKENS - 1) / TDM_CPU_EIGHT_TOKENS) *
+                (size_t)next.x8.ld_blocks * sizeof(tdm_cpu_x8_eight);
             next.x8.eights = tdm_mem_alloc_aligned(cpu->alloc, next.x8_eights_bytes, 64);
         }
         if (next.x8.q == NULL || next.x8.blocks == NULL ||

@@ -110,7 +110,7 @@ typedef struct tdm_cpu_x8 {
     tdm_cpu_x8_block *blocks; /* [n, ld_blocks] */
     int64_t ld_blocks;
     tdm_cpu_x8_group *groups; /* [n / 16, ld_blocks]; NULL where no set reads them */
-    tdm_cpu_x8_eight *eights; /* as many bytes as cpu.c says; NULL where no set reads them */
+    tdm_cpu_x8_eight *eights; /* of eights_max tokens; NULL where no set reads them */
 } tdm_cpu_x8;
 
 /* Activations rounded to BF16, n rows of ld values, zeros behind the last column. Where the set has
@@ -312,6 +312,7 @@ typedef struct tdm_cpu {
     size_t gathered_bytes;
     size_t x8_groups_bytes;
     size_t x8_eights_bytes;
+    int64_t eights_max; /* tokens that x8.eights holds */
     tdm_cpu_split split;
     char name[24];
 } tdm_cpu;

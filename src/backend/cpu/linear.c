@@ -310,7 +310,7 @@ static void linear_alike(tdm_backend *be, const float *x, int64_t ld_x, int64_t 
         can_widen = can_widen && n >= cpu->kernels.wide_tokens;
         run.n_wide = can_widen ? n / TDM_CPU_GROUP_TOKENS * TDM_CPU_GROUP_TOKENS : 0;
         const int64_t n_few = n - run.n_wide;
-        run.has_eights = cpu->kernels.has_eights && n_few > 1 && n_few <= cpu->kernels.wide_tokens;
+        run.has_eights = cpu->kernels.has_eights && n_few > 1 && n_few <= cpu->eights_max;
         quantize_run q = {.cpu = cpu,
                           .x = x,
                           .ld_x = ld_x,

@@ -174,8 +174,8 @@ static bool goes_alone(const tdm_cpu *cpu, const tdm_linear_group *g) {
     for (int32_t p = 0; p < g->n_parts; ++p) {
         is_ordered = is_ordered || g->parts[p].weight->columns != NULL;
     }
-    const bool has_wide =
-        cpu->kernels.linear_i8_wide != NULL || cpu->kernels.linear_bf16_wide != NULL;
+    const bool has_wide = cpu->kernels.linear_i8_wide != NULL || cpu->kernels.has_eights ||
+                          cpu->kernels.linear_bf16_wide != NULL;
     return is_ordered || (has_wide && g->n >= TDM_CPU_GROUP_TOKENS);
 }
 

@@ -16,9 +16,6 @@ void tdm_avx512_lone_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row
 void tdm_avx512_linear_i8_vbmi(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                                int64_t tok0, int64_t tok1, void *scratch);
 
-void tdm_avx512_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
-                               int64_t group0, int64_t group1, void *scratch);
-
 double tdm_avx512_peak_f32(int64_t n_rounds);
 double tdm_avx512_peak_int8(int64_t n_rounds);
 double tdm_avx512_peak_bf16(int64_t n_rounds); /* wants AVX512-BF16 */

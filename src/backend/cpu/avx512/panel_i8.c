@@ -13,7 +13,7 @@
 
 #include "backend/cpu/avx512/wide_inl.h"
 
-/* Tokens of the longest tile; two sums a token leave registers for four. */
+/* Tokens of the longest tile; two sums and two scales leave registers for four. */
 #define TILE_TOKENS 8
 /* How far ahead it asks for memory. */
 #define AHEAD_BYTES 4096
@@ -146,13 +146,15 @@ TDM_INLINE void tile_store(int form, int n, const few_panel *panel, const tdm_cp
     const tdm_weight *w = panel->job->weight;
     __m512 acc[TILE_TOKENS];
     tile(form, n, panel->p, x, t0, w->n_in / 32, w->period, acc);
-    wide_store(panel->job, panel->row0, panel->n_rows, tok, n_real, acc);
+    for (int t = 0; t < n && t < n_real; ++t) { /* by constants: acc stays in registers */
+        wide_store(panel->job, panel->row0, panel->n_rows, tok + t, 1, &acc[t]);
+    }
 }
 
 /* n tokens, at most eight, by the shortest tile that holds them: missing tokens are zeros. */
 TDM_INLINE void eight_store(int form, const few_panel *panel, const tdm_cpu_x8_eight *x,
                             int64_t tok, int n) {
-    if (wide_has_two(form)) {
+    if (form_is_pair(form)) {
         for (int t = 0; t < n; t += 4) {
             if (n - t > 2) {
                 tile_store(form, 4, panel, x, t, tok + t, (int)tdm_cpu_min(4, n - t));
