@@ -45,6 +45,9 @@ int64_t tdm_cpu_token_step(const tdm_cpu *cpu, int64_t n_in, bool is_narrow) {
     if (!is_narrow && cpu->kernels.f32_tokens > 0) {
         return cpu->kernels.f32_tokens;
     }
+    if (is_narrow && cpu->kernels.i8_tokens > 0) {
+        return cpu->kernels.i8_tokens;
+    }
     return tdm_cpu_max(24, TOKEN_CHUNK_BYTES / (n_in * (is_narrow ? 2 : 4)) / 24 * 24);
 }
 

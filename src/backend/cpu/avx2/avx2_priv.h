@@ -27,10 +27,7 @@ void tdm_avx2_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row
 /* Its part for one token of packed weights. */
 void tdm_avx2_lone_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok,
                       void *scratch);
-/* The same of packed panels, for groups of tokens, and for tokens that it puts into groups itself; see
- * batch_tmpl.h. */
-void tdm_avx2_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
-                             int64_t group0, int64_t group1, void *scratch);
+/* The same of packed panels for several tokens; see batch_tmpl.h. */
 void tdm_avx2_linear_i8_batch(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                               int64_t tok0, int64_t tok1, void *scratch);
 void tdm_avx2_quantize(const float *x, int64_t n, int8_t *q, tdm_cpu_x8_block *blocks);

@@ -10,7 +10,7 @@
 
 /* A block of sixteen rows against n tokens; see batch_tmpl.h. */
 TDM_INLINE void batch_sums(int form, int zero, int n, const batch_block *w,
-                           const tdm_cpu_x8_group *group, const batch_starts *starts, int t0,
+                           const tdm_cpu_x8_eight *x8, const batch_starts *starts, int t0,
                            __m256i sums[2][4], __m256i lasts[2][4]) {
     const int depth = sum_depth(form);
     const int n_steps = 8 / depth;
@@ -25,7 +25,7 @@ TDM_INLINE void batch_sums(int form, int zero, int n, const batch_block *w,
             const __m256i magnitude[2] = {is_signed ? _mm256_abs_epi8(v[0]) : v[0],
                                           is_signed ? _mm256_abs_epi8(v[1]) : v[1]};
             BATCH_UNROLL for (int t = 0; t < n; ++t) {
-                const __m256i x = broadcast4(group->q[t0 + t] + 4 * j);
+                const __m256i x = broadcast4(x8->q[j][t0 + t]);
                 BATCH_UNROLL for (int h = 0; h < 2; ++h) {
                     __m256i p = products(is_signed, v[h], magnitude[h], x);
                     if (i == 0) {
@@ -52,8 +52,8 @@ TDM_INLINE void batch_sums(int form, int zero, int n, const batch_block *w,
         return;
     }
     BATCH_UNROLL for (int t = 0; t < n; ++t) {
-        const __m256i start = _mm256_set1_epi32(starts->start[t0 + t]);
-        const __m256i halves = _mm256_set1_epi32(starts->halves[t0 + t]);
+        const __m256i start = _mm256_set1_epi32(starts->first[t0 + t]);
+        const __m256i halves = batch_halves(x8, t0 + t);
         BATCH_UNROLL for (int h = 0; h < 2; ++h) {
             const __m256i zeros =
                 form_has_halves(form)
@@ -68,12 +68,7 @@ TDM_INLINE void batch_sums(int form, int zero, int n, const batch_block *w,
 #define BATCH_ZERO(form) form_zero(form)
 #include "backend/cpu/avx2/batch_tmpl.h"
 
-void tdm_avx2_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
-                             int64_t group0, int64_t group1, void *scratch) {
-    batch_many(job, row0, row1, group0, group1, scratch);
-}
-
 void tdm_avx2_linear_i8_batch(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                               int64_t tok0, int64_t tok1, void *scratch) {
-    batch_few(job, row0, row1, tok0, tok1, scratch);
+    batch_products(job, row0, row1, tok0, tok1, scratch);
 }

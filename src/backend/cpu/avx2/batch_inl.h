@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-/* Blocks of columns opened at once: with what they meet of a group of tokens (768 bytes a block) they
+/* Blocks of columns opened at once: with what they meet of eight tokens (384 bytes a block) they
  * stay in a first-level cache of 32 KiB. A multiple of every period. */
 #define BATCH_BLOCKS 16
 
@@ -46,44 +46,41 @@ TDM_INLINE size_t batch_bytes(int form) {
                                                     : offsetof(batch_block, m);
 }
 
-/* What tokens of a group bring to a block besides their integers. */
+/* Where the sums of a block and eight tokens start: -(zero point) times the sums of their activations;
+ * of pairs, of the first and of the last halves. */
 typedef struct batch_starts {
-    _Alignas(
-        32) int32_t start[TDM_CPU_GROUP_TOKENS]; /* -(zero point) * (sum), or of first halves */
-    int32_t last[TDM_CPU_GROUP_TOKENS];          /* of last halves, where they are apart */
-    int32_t halves[TDM_CPU_GROUP_TOKENS];        /* both sums in 16 bits each */
+    _Alignas(32) int32_t first[TDM_CPU_EIGHT_TOKENS];
+    int32_t last[TDM_CPU_EIGHT_TOKENS];
 } batch_starts;
 
 TDM_INLINE int batch_has_two(int form) {
     return form_has_halves(form) || form_is_pair(form);
 }
 
-/* zero: the form's in this set. */
-TDM_INLINE void batch_prepare(int form, int zero, int is_apart, int64_t n_blocks,
-                              const tdm_cpu_x8_group *group, batch_starts *out) {
+/* zero: the form's in this set. Forms with integer scales of halves start from zero. */
+TDM_INLINE void batch_prepare(int form, int zero, int64_t n_blocks, const tdm_cpu_x8_eight *x,
+                              batch_starts *out) {
     const __m256i times = _mm256_set1_epi32(-zero);
-    if (zero == 0 && form != FORM_Q2_K) {
+    if (zero == 0 || form_has_halves(form)) {
         return;
     }
-    for (int64_t b = 0; b < n_blocks; ++b, ++group, ++out) {
-        for (int t = 0; t < TDM_CPU_GROUP_TOKENS; t += 8) {
-            __m256i first = load256(group->first + t);
-            __m256i last = load256(group->last + t);
-            if (form_has_halves(form)) {
-                __m256i both = _mm256_blend_epi16(first, _mm256_slli_epi32(last, 16), 0xaa);
-                _mm256_store_si256((__m256i *)(void *)(out->halves + t), both);
-                continue;
-            }
-            if (is_apart) {
-                last = _mm256_mullo_epi32(last, times);
-                _mm256_store_si256((__m256i *)(void *)(out->last + t), last);
-            } else {
-                first = _mm256_add_epi32(first, last);
-            }
-            _mm256_store_si256((__m256i *)(void *)(out->start + t),
-                               _mm256_mullo_epi32(first, times));
+    for (int64_t b = 0; b < n_blocks; ++b, ++x, ++out) {
+        __m256i first = load256(x->sum);
+        if (form_is_pair(form)) {
+            const __m256i halves = load256(x->half_sums);
+            const __m256i last = _mm256_srai_epi32(halves, 16);
+            first = _mm256_srai_epi32(_mm256_slli_epi32(halves, 16), 16);
+            _mm256_store_si256((__m256i *)(void *)out->last, _mm256_mullo_epi32(last, times));
         }
+        _mm256_store_si256((__m256i *)(void *)out->first, _mm256_mullo_epi32(first, times));
     }
+}
+
+/* Sums of both halves of token t's activations, for each row. */
+TDM_INLINE __m256i batch_halves(const tdm_cpu_x8_eight *x, int t) {
+    int32_t both = 0;
+    memcpy(&both, x->half_sums[t], sizeof both);
+    return _mm256_set1_epi32(both);
 }
 
 /* Scales of half a panel (0 or 1) of block. */
@@ -142,20 +139,18 @@ TDM_INLINE __m256i batch_load(const void *p) {
     return _mm256_load_si256((const __m256i *)p);
 }
 
-/* The f32 law of cpu_priv.h for half a panel and token t of a group; acc has the half's rows. */
-TDM_INLINE void batch_step(int form, const batch_block *w, int half, const tdm_cpu_x8_group *group,
-                           const batch_starts *starts, int t, __m256i sum, __m256i last,
-                           float *acc) {
+/* The f32 law of cpu_priv.h for half a panel and token t of eight; acc has the half's rows. */
+TDM_INLINE void batch_step(int form, const batch_block *w, int half, const tdm_cpu_x8_eight *x,
+                           int t, __m256i sum, __m256i last, float *acc) {
     const int row = HALF_ROWS * half;
-    const __m256 x_d = _mm256_broadcast_ss(&group->d[t]);
+    const __m256 x_d = _mm256_broadcast_ss(&x->d[t]);
     __m256 v = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(w->d + row), x_d),
                                _mm256_cvtepi32_ps(sum), _mm256_load_ps(acc));
     if (form_has_min(form)) {
-        v = _mm256_fmadd_ps(_mm256_load_ps(w->m + row), _mm256_broadcast_ss(&group->s[t]), v);
+        v = _mm256_fmadd_ps(_mm256_load_ps(w->m + row), _mm256_broadcast_ss(&x->s[t]), v);
     } else if (form_is_pair(form) || form == FORM_Q2_K) {
         if (form == FORM_Q2_K) {
-            last = _mm256_madd_epi16(batch_load(w->mins + 2 * row),
-                                     _mm256_set1_epi32(starts->halves[t]));
+            last = _mm256_madd_epi16(batch_load(w->mins + 2 * row), batch_halves(x, t));
         }
         v = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_load_ps(w->m + row), x_d),
                             _mm256_cvtepi32_ps(last), v);

@@ -7,8 +7,8 @@ void tdm_cpu_kernels_avx2(tdm_cpu_kernels *kernels) {
     kernels->linear_f32 = tdm_avx2_linear_f32;
     kernels->f32_tokens = TDM_CPU_DENSE_TOKENS;
     kernels->linear_i8 = tdm_avx2_linear_i8;
-    kernels->linear_i8_wide = tdm_avx2_linear_i8_wide;
-    kernels->wide_tokens = TDM_CPU_GROUP_TOKENS;
+    kernels->has_eights = true;
+    kernels->i8_tokens = TDM_CPU_BATCH_TOKENS;
     /* Zen 4 sees one stream by itself and loses a quarter when asked; Sapphire Rapids gains a third to
      * two thirds (docs/performance.md, 2026-11-30). */
     __builtin_cpu_init();

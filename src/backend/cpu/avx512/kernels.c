@@ -7,9 +7,7 @@
 void tdm_cpu_kernels_avx512(tdm_cpu_kernels *kernels) {
     __builtin_cpu_init();
     kernels->linear_i8 = tdm_avx512_linear_i8;
-    kernels->linear_i8_wide = NULL; /* unpacking eights by eights is faster than opening */
-    kernels->has_eights = true;
-    kernels->wide_tokens = 0;
+    kernels->i8_tokens = 0; /* unpacking eights by eights is faster than opening panels */
     kernels->linear_f32 = tdm_avx512_linear_f32;
     if (__builtin_cpu_supports("avx512vbmi")) {
         kernels->linear_f32 = tdm_avx512_linear_e4m3;

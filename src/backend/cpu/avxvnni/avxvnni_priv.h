@@ -9,9 +9,7 @@
 void tdm_avxvnni_linear_i8(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1, int64_t tok0,
                            int64_t tok1, void *scratch);
 
-/* As tdm_avx2_linear_i8_wide and _batch. */
-void tdm_avxvnni_linear_i8_wide(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
-                                int64_t group0, int64_t group1, void *scratch);
+/* As tdm_avx2_linear_i8_batch. */
 void tdm_avxvnni_linear_i8_batch(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                                  int64_t tok0, int64_t tok1, void *scratch);
 

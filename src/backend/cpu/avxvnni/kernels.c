@@ -5,6 +5,5 @@
 
 void tdm_cpu_kernels_avxvnni(tdm_cpu_kernels *kernels) {
     kernels->linear_i8 = tdm_avxvnni_linear_i8;
-    kernels->linear_i8_wide = tdm_avxvnni_linear_i8_wide;
     kernels->peaks[TDM_PEAK_INT8] = tdm_avxvnni_peak_int8;
 }
