@@ -90,7 +90,7 @@ typedef struct tdm_cpu_x8_group {
     int32_t last[TDM_CPU_GROUP_TOKENS];  /* and of the last */
 } tdm_cpu_x8_group;
 
-/* One block of 32 activations of eight tokens, in the order in which AVX-512's dots broadcast them: a
+/* One block of 32 activations of eight tokens, in the order in which products broadcast them: a
  * product of eight tokens reads five or six lines of memory, one after another. */
 #define TDM_CPU_EIGHT_TOKENS 8
 /* Tokens for which AVX2 opens a panel once. */
