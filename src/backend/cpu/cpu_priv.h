@@ -176,7 +176,7 @@ typedef struct tdm_cpu_kernels {
      * scratch: TDM_CPU_WIDE_SCRATCH. NULL: the set has none. The bits are linear_i8's. */
     void (*linear_i8_wide)(const tdm_cpu_linear_job *job, int64_t row0, int64_t row1,
                            int64_t group0, int64_t group1, void *scratch);
-    int32_t i8_tokens; /* that linear_i8 wants at once; 0: as many as a cache holds */
+    int32_t i8_tokens;   /* that linear_i8 wants at once; 0: as many as a cache holds */
     int64_t wide_tokens; /* from so many on opening panels for it pays */
     /* How far ahead one token's int8 products ask for panels, into the second-level cache; 0: they leave
      * it to the processor. */
