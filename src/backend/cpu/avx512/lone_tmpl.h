@@ -266,6 +266,20 @@ TDM_INLINE __m512 lone_step(int form, const panel_scales *s, const int32_t *x, _
     return acc;
 }
 
+/* The next block but some. Zen 4 does not see Q5_1's blocks of six whole lines coming (14 GB/s, 20 when asked,
+ * into the first-level cache only); the other forms it finds by itself. */
+TDM_INLINE void lone_ask(int form, int32_t period, const uint8_t *p, int64_t ahead) {
+    if (ahead > 0) {
+        for (int i = 0; i < packed_block(form, period); i += 64) {
+            _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
+        }
+    } else if (form == FORM_Q5_1) {
+        for (int i = 0; i < packed_block(form, period); i += 64) {
+            _mm_prefetch((const char *)p + 2048 + i, _MM_HINT_T0);
+        }
+    }
+}
+
 /* A panel: lane r is row r's product. ahead: as in the job. */
 TDM_INLINE __m512 lone_panel(int form, const uint8_t *p, const int8_t *q, const int32_t *x,
                              int64_t n_blocks, int32_t period, int64_t ahead) {
@@ -288,11 +302,7 @@ TDM_INLINE __m512 lone_panel(int form, const uint8_t *p, const int8_t *q, const 
             scales_wide(form, period, p + packed_ints(form), head_d, head_m);
         acc = lone_step(form, &scales, x, sum, last, acc);
         p += packed_block(form, period);
-        if (ahead > 0) {
-            for (int i = 0; i < packed_block(form, period); i += 64) {
-                _mm_prefetch((const char *)p + ahead + i, _MM_HINT_T1);
-            }
-        }
+        lone_ask(form, period, p, ahead);
     }
     return acc;
 }
