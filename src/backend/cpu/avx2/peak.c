@@ -29,6 +29,7 @@ double tdm_avx2_peak_int8(int64_t n_rounds) {
 #define START(i) __m256i s##i = _mm256_set1_epi32(i);
 #define STEP(i)                                                                                    \
     {                                                                                              \
+        PEAK_OPAQUE("x", y); /* or one multiplication would do for all sums */                     \
         __m256i v = _mm256_maddubs_epi16(x, y);                                                    \
         PEAK_OPAQUE("x", v);                                                                       \
         s##i = _mm256_add_epi16(s##i, v);                                                          \
@@ -36,7 +37,6 @@ double tdm_avx2_peak_int8(int64_t n_rounds) {
     }
     PEAK_EACH(START)
     for (int64_t r = 0; r < n_rounds; ++r) {
-        PEAK_OPAQUE("x", y);
         PEAK_EACH(STEP)
     }
 #undef START
