@@ -23,7 +23,6 @@
 #include "backend/cpu/amx/tiles_inl.h"
 #include "backend/cpu/avx512/wide_inl.h"
 
-#define WIDE_SIGNED 1
 #define FEW_GROUPS 2
 
 /* C = A B. Tile numbers must be constants. */
@@ -49,7 +48,7 @@ TDM_INLINE void wide_steps(int form, const wide_block *w, const tdm_cpu_x8_group
     for (int t = 0; t < TDM_CPU_GROUP_TOKENS; ++t) {
         __m512i sum = _mm512_load_si512(first->at[t]);
         __m512i last = _mm512_setzero_si512();
-        if (wide_has_low(form, WIDE_SIGNED)) {
+        if (wide_has_low(form)) {
             sum = _mm512_add_epi32(_mm512_slli_epi32(sum, 8), _mm512_load_si512(second->at[t]));
         } else if (form_is_pair(form)) {
             last = _mm512_load_si512(second->at[t]);
@@ -59,7 +58,7 @@ TDM_INLINE void wide_steps(int form, const wide_block *w, const tdm_cpu_x8_group
 }
 
 TDM_INLINE const wide_block *block_at(int form, const uint8_t *p, int64_t b) {
-    return (const wide_block *)(const void *)(p + (size_t)b * wide_bytes(form, WIDE_SIGNED));
+    return (const wide_block *)(const void *)(p + (size_t)b * wide_bytes(form));
 }
 
 /* Bytes that each block of this call asks for, into the second-level cache. */
@@ -108,12 +107,12 @@ TDM_INLINE void group_whole(int form, const uint8_t *p, int64_t n_blocks,
 #define TWO_START(c, d, i)                                                                         \
     do {                                                                                           \
         const wide_block *w = block_at(form, p, i);                                                \
-        if (wide_has_low(form, WIDE_SIGNED)) {                                                     \
+        if (wide_has_low(form)) {                                                                  \
             _tile_zero(c);                                                                         \
             _tile_zero(d);                                                                         \
             _tile_loadd(4, group[i].q, 32);                                                        \
             _tile_loadd(5, w->w, 64);                                                              \
-            _tile_loadd(7, w->half.low, 64);                                                       \
+            _tile_loadd(7, w->low, 64);                                                            \
             _tile_dpbssd(c, 4, 5);                                                                 \
             _tile_dpbsud(d, 4, 7);                                                                 \
         } else {                                                                                   \
@@ -149,7 +148,7 @@ TDM_INLINE void group_two(int form, const uint8_t *p, int64_t n_blocks,
 }
 
 TDM_INLINE int has_two(int form) {
-    return wide_has_low(form, WIDE_SIGNED) || form_is_pair(form);
+    return wide_has_low(form) || form_is_pair(form);
 }
 
 TDM_INLINE void asking_group(int form, const uint8_t *p, int64_t n_blocks,
@@ -190,7 +189,7 @@ TDM_INLINE void few_panel(int form, const tdm_cpu_linear_job *job, int64_t o, in
         const uint8_t *piece =
             p + b * block_bytes + b / packed_period(form, w->period) * packed_head(form, w->period);
         asking next = {(const char *)piece + n * block_bytes, block_bytes};
-        wide_open(form, WIDE_SIGNED, piece, n, w->period, opened);
+        wide_open(form, piece, n, w->period, opened);
         for (int64_t g = group0; g < group1; ++g) {
             asking_group(form, opened, n, job->x8->groups + g * job->x8->ld_blocks + b, &next,
                          sums[g - group0].acc);

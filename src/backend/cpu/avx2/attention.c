@@ -5,68 +5,13 @@
 #include "backend/cpu/avx2/avx2_priv.h"
 
 #include "backend/cpu/avx2/lanes_inl.h"
+#include "backend/cpu/avx2/vec_inl.h"
 
-#define LANES 8
 /* Three queries by four vectors, and room for a vector of lanes and the factors. */
 #define TILE_QUERIES 3
 #define BF16_FORM FORM_PAIRS
 #define IS_ROUNDED false
 #define HAS_F32 1
-
-typedef __m256 vec;
-
-TDM_INLINE vec v_load(const float *x) {
-    return _mm256_loadu_ps(x);
-}
-
-TDM_INLINE vec v_load_some(const float *x, int64_t n) {
-    return load_some(x, n);
-}
-
-TDM_INLINE void v_store(float *out, vec v) {
-    _mm256_storeu_ps(out, v);
-}
-
-TDM_INLINE void v_store_some(float *out, int64_t n, vec v) {
-    store_some(out, n, v);
-}
-
-TDM_INLINE vec v_set1(float x) {
-    return _mm256_set1_ps(x);
-}
-
-TDM_INLINE vec v_add(vec a, vec b) {
-    return _mm256_add_ps(a, b);
-}
-
-TDM_INLINE vec v_sub(vec a, vec b) {
-    return _mm256_sub_ps(a, b);
-}
-
-TDM_INLINE vec v_mul(vec a, vec b) {
-    return _mm256_mul_ps(a, b);
-}
-
-TDM_INLINE vec v_div(vec a, vec b) {
-    return _mm256_div_ps(a, b);
-}
-
-TDM_INLINE vec v_fma(vec a, vec b, vec c) {
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-/* b where one of the two is NaN. */
-TDM_INLINE vec v_max(vec a, vec b) {
-    return _mm256_max_ps(a, b);
-}
-
-TDM_INLINE float v_largest(vec v) {
-    return max8(v);
-}
-
-TDM_INLINE float v_sum(vec v) {
-    return fold8(v);
-}
 
 /* Lanes [lo, hi) of v, the others of `other`. */
 TDM_INLINE vec v_between(vec v, vec other, int64_t lo, int64_t hi) {

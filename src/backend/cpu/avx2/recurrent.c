@@ -4,7 +4,7 @@
  * delta_tmpl.h's. */
 #include "backend/cpu/avx2/avx2_priv.h"
 
-#include "backend/cpu/avx2/math_inl.h"
+#include "backend/cpu/avx2/vec_inl.h"
 
 void tdm_avx2_conv_row(float *out, const float *const *in, const float *taps, int64_t ld_taps,
                        const float *bias, int32_t n_taps, int64_t dim) {
@@ -19,43 +19,8 @@ void tdm_avx2_conv_row(float *out, const float *const *in, const float *taps, in
     }
 }
 
-#define LANES 8
 #define TILE_VECTORS 4
 #define WIDE_VECTORS 8
-
-typedef __m256 vec;
-
-TDM_INLINE vec v_load(const float *x) {
-    return _mm256_loadu_ps(x);
-}
-
-TDM_INLINE vec v_load_some(const float *x, int64_t n) {
-    return load_some(x, n);
-}
-
-TDM_INLINE void v_store(float *out, vec v) {
-    _mm256_storeu_ps(out, v);
-}
-
-TDM_INLINE void v_store_some(float *out, int64_t n, vec v) {
-    store_some(out, n, v);
-}
-
-TDM_INLINE vec v_set1(float x) {
-    return _mm256_set1_ps(x);
-}
-
-TDM_INLINE vec v_sub(vec a, vec b) {
-    return _mm256_sub_ps(a, b);
-}
-
-TDM_INLINE vec v_mul(vec a, vec b) {
-    return _mm256_mul_ps(a, b);
-}
-
-TDM_INLINE vec v_fma(vec a, vec b, vec c) {
-    return _mm256_fmadd_ps(a, b, c);
-}
 
 #include "backend/cpu/delta_tmpl.h"
 

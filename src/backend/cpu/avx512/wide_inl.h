@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wide products: packed panels of sixteen rows, opened, against groups of sixteen tokens. One 64-byte vector holds four neighbouring columns of each row, which is what a 512-bit
- * dot instruction and a tile of AMX both want of their second operand.
+ * Wide products: packed panels of sixteen rows, opened, against groups of sixteen tokens. One
+ * 64-byte vector holds four neighbouring columns of each row, which is what a tile of AMX wants of its
+ * second operand.
  *
  *     vector j of a block (j = 0..7), dword lane r:  columns 4j .. 4j + 3 of row r
  *
- * A file that includes this says how integers are kept (WIDE_SIGNED: weights as signed bytes, else
- * as unsigned ones) and gives
+ * Opened weights are signed bytes. A file that includes this gives
  *     wide_group(form, p, n_blocks, group, acc)     adds to acc[t] lane r: row r, token t
- * and then includes wide_tmpl.h for the loops around it. The f32 part is wide_step, for both the
- * same, and the same as in avx2/linear_i8_tmpl.h. */
+ * and then includes wide_tmpl.h for the loops around it. The f32 part is wide_step, the same as in
+ * avx2/linear_i8_tmpl.h. */
 #ifndef TDM_BACKEND_CPU_AVX512_WIDE_INL_H
 #define TDM_BACKEND_CPU_AVX512_WIDE_INL_H
 
@@ -25,28 +25,21 @@ typedef struct wide_block {
     float m[WIDE_ROWS]; /* min, or the last half's scale of a pair; from here on by form */
     int32_t first_min[WIDE_ROWS];
     int32_t last_min[WIDE_ROWS];
-    union {
-        struct {
-            int32_t first[WIDE_ROWS];
-            int32_t last[WIDE_ROWS];
-        } scale; /* integer scales of halves, weights unsigned */
-        uint8_t low[8]
-                   [64]; /* weights signed: low bytes of weight times scale; w has the high ones */
-    } half;
+    uint8_t low[8][64]; /* low bytes of weight times scale; w has the high ones */
 } wide_block;
 
 /* Integer scales are multiplied into signed weights: 45 at most for Q2_K, else two bytes. */
-TDM_INLINE int wide_has_low(int form, int is_signed) {
-    return is_signed && form_has_halves(form) && form != FORM_Q2_K;
+TDM_INLINE int wide_has_low(int form) {
+    return form_has_halves(form) && form != FORM_Q2_K;
 }
 
 /* Bytes of an opened block of this form: what it does not use is cut off. */
-TDM_INLINE size_t wide_bytes(int form, int is_signed) {
-    if (wide_has_low(form, is_signed)) {
+TDM_INLINE size_t wide_bytes(int form) {
+    if (wide_has_low(form)) {
         return sizeof(wide_block);
     }
     if (form_has_halves(form)) {
-        return offsetof(wide_block, half) + (is_signed ? 0 : sizeof(int32_t) * 2 * WIDE_ROWS);
+        return offsetof(wide_block, low);
     }
     return form_has_min(form) || form_is_pair(form) ? offsetof(wide_block, first_min)
                                                     : offsetof(wide_block, m);
@@ -75,7 +68,7 @@ TDM_INLINE __m512i wide_ternary(int form, int is_signed, const uint8_t *p, int j
         _mm512_mask_blend_epi32(rows, _mm512_set1_epi8(1), _mm512_set1_epi8(-1)));
 }
 
-/* Vector j of a packed block as WIDE_SIGNED wants it. Signed bytes have no zero point left, but for
+/* Vector j of a packed block as signed or unsigned bytes. Signed bytes have no zero point left, but for
  * bytes of 0 .. 255, which stay unsigned. */
 TDM_INLINE __m512i wide_vector(int form, int is_signed, const uint8_t *p, int j) {
     if (form_is_ternary(form)) {
@@ -107,15 +100,15 @@ TDM_INLINE void wide_multiply(__m512i v, __m512i scales, __m512i *out_high, __m5
 }
 
 /* The integers of a packed block at p. */
-TDM_INLINE void wide_open_ints(int form, int is_signed, const uint8_t *p, const panel_scales *s,
+TDM_INLINE void wide_open_ints(int form, const uint8_t *p, const panel_scales *s,
                                wide_block *open) {
     for (int j = 0; j < 8; ++j) {
-        __m512i v = wide_vector(form, is_signed, p, j);
-        if (is_signed && form_has_halves(form)) {
+        __m512i v = wide_vector(form, 1, p, j);
+        if (form_has_halves(form)) {
             __m512i high = v;
             wide_multiply(v, j < 4 ? s->first : s->last, &high, &v);
-            if (wide_has_low(form, is_signed)) {
-                _mm512_store_si512(open->half.low[j], v);
+            if (wide_has_low(form)) {
+                _mm512_store_si512(open->low[j], v);
                 v = high;
             }
         }
@@ -124,12 +117,12 @@ TDM_INLINE void wide_open_ints(int form, int is_signed, const uint8_t *p, const 
 }
 
 /* A packed panel into opened blocks. */
-TDM_INLINE void wide_open(int form, int is_signed, const uint8_t *p, int64_t n_blocks,
-                          int32_t period, uint8_t *out) {
+TDM_INLINE void wide_open(int form, const uint8_t *p, int64_t n_blocks, int32_t period,
+                          uint8_t *out) {
     __m512 head_d = _mm512_setzero_ps();
     __m512 head_m = _mm512_setzero_ps();
     int32_t head_in = 0;
-    for (int64_t b = 0; b < n_blocks; ++b, out += wide_bytes(form, is_signed)) {
+    for (int64_t b = 0; b < n_blocks; ++b, out += wide_bytes(form)) {
         wide_block *open = (wide_block *)(void *)out;
         if (form_has_head(form) && head_in-- == 0) {
             heads_wide(form, period, p, &head_d, &head_m);
@@ -137,14 +130,10 @@ TDM_INLINE void wide_open(int form, int is_signed, const uint8_t *p, int64_t n_b
             head_in = packed_period(form, period) - 1;
         }
         const panel_scales s = scales_wide(form, period, p + packed_ints(form), head_d, head_m);
-        wide_open_ints(form, is_signed, p, &s, open);
+        wide_open_ints(form, p, &s, open);
         _mm512_store_ps(open->d, s.d);
         if (form_has_min(form) || form_is_pair(form) || form == FORM_Q2_K) {
             _mm512_store_ps(open->m, s.m);
-        }
-        if (form_has_halves(form) && !is_signed) {
-            _mm512_store_si512(open->half.scale.first, s.first);
-            _mm512_store_si512(open->half.scale.last, s.last);
         }
         if (form == FORM_Q2_K) { /* 16-bit pairs by row to two vectors of 32 bits */
             _mm512_store_si512(open->first_min,

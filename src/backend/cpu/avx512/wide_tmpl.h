@@ -2,10 +2,6 @@
  *
  * The loops of wide products: panels, groups of tokens, bias, residual and the rows that
  * exist. See wide_inl.h for what stands before this. Defines WIDE_KERNELS[form]. */
-#ifndef WIDE_SIGNED
-#error "define WIDE_SIGNED and wide_group first"
-#endif
-
 /* Sums of one panel and one group, [token][row]. */
 typedef struct wide_sums {
     __m512 acc[TDM_CPU_GROUP_TOKENS];
@@ -21,7 +17,7 @@ TDM_INLINE void wide_panel(int form, const tdm_cpu_linear_job *job, int64_t o, i
     const int64_t n_heads = b0 / packed_period(form, period);
     const uint8_t *p = (const uint8_t *)w->packed + (size_t)(o / WIDE_ROWS) * panel_bytes +
                        b0 * packed_block(form, period) + n_heads * packed_head(form, period);
-    wide_open(form, WIDE_SIGNED, p, n_blocks, period, opened);
+    wide_open(form, p, n_blocks, period, opened);
     for (int64_t g = group0; g < group1; ++g, ++sums) {
         const tdm_cpu_x8_group *group = job->x8->groups + g * job->x8->ld_blocks + b0;
         for (int t = 0; b0 == 0 && t < TDM_CPU_GROUP_TOKENS; ++t) {
